@@ -1,0 +1,715 @@
+/* aqf_write.c - changing a living filter: insert, delete, count, tag, adapt, shorten.
+ *
+ * Every change has the same shape. Take the regions (struct hold); find the
+ * fingerprint; see that there is room for all of it; only then move slots. So a
+ * change is done whole or not at all.
+ *
+ * What is found by looking into regions that are not held may be nonsense: each
+ * step says how far it looked, and is done again once the regions up to there
+ * are held. */
+#include <string.h>
+
+#include <winnow/error.h>
+
+#include "aqf_internal.h"
+
+/* Slots a region may have in use beyond what the filter's total knows. Small, so
+ * that the total is trusted until the filter is all but full. */
+#define MAX_PENDING 8
+
+/* The most slots one change can add: extensions of a 128-bit fraction in pieces
+ * of 2 bits, or digits of a 64-bit count. */
+#define MAX_NEW_SLOTS 64
+
+/* ---- regions ------------------------------------------------------------ */
+
+struct hold {
+	struct wn_aqf *aqf;
+	uint64_t low, high; /* regions held, both included */
+	uint64_t quotient;
+};
+
+static void release(struct hold *hold)
+{
+	for (uint64_t at = hold->low; at <= hold->high; at++)
+		wn__region_unlock(&hold->aqf->regions[at]);
+}
+
+/* Take the quotient's region and the next. Where the quotient's block does not
+ * know its offset, take also the region of the block that does. */
+static struct hold take(const struct wn_aqf *aqf, uint64_t quotient)
+{
+	uint64_t region = quotient >> WN__REGION_SHIFT;
+	struct hold hold = {
+		.aqf = (struct wn_aqf *)(uintptr_t)aqf,
+		.low = region,
+		.high = region + 1 < aqf->region_count ? region + 1 : region,
+		.quotient = quotient,
+	};
+
+	for (;;) {
+		uint64_t block = quotient >> 6;
+
+		for (uint64_t at = hold.low; at <= hold.high; at++)
+			wn__region_lock(&hold.aqf->regions[at]);
+		while (block > 0 && wn__offset_byte(&aqf->table, block) == WN__OFFSET_MANY)
+			block--;
+		block >>= WN__REGION_SHIFT - 6;
+		if (block >= hold.low)
+			return hold;
+		release(&hold);
+		hold.low = block;
+	}
+}
+
+/* Hold everything up to `slot`. True if that took more regions: then what was
+ * read there before must be read again. */
+static bool reach(struct hold *hold, uint64_t slot)
+{
+	uint64_t region = slot >> WN__REGION_SHIFT;
+
+	if (region >= hold->aqf->region_count)
+		region = hold->aqf->region_count - 1;
+	if (region <= hold->high)
+		return false;
+	while (hold->high < region)
+		wn__region_lock(&hold->aqf->regions[++hold->high]);
+	return true;
+}
+
+/* Count slots of the held quotient's region in or out. */
+static void account(struct hold *hold, int fingerprints, int extensions, int counters)
+{
+	struct wn__region *home = &hold->aqf->regions[hold->quotient >> WN__REGION_SHIFT];
+	int32_t pending = home->pending + fingerprints + extensions + counters;
+
+	if (pending >= MAX_PENDING || pending <= -MAX_PENDING) {
+		__atomic_fetch_add(&hold->aqf->used, (uint64_t)(int64_t)pending, __ATOMIC_RELAXED);
+		pending = 0;
+	}
+	__atomic_store_n(&home->pending, pending, __ATOMIC_RELAXED);
+	if (fingerprints)
+		__atomic_store_n(&home->fingerprints, home->fingerprints + fingerprints,
+				 __ATOMIC_RELAXED);
+	if (extensions)
+		__atomic_store_n(&home->extensions, home->extensions + extensions,
+				 __ATOMIC_RELAXED);
+}
+
+static bool has_room(const struct wn_aqf *aqf, uint64_t more, uint64_t limit)
+{
+	uint64_t used = __atomic_load_n(&aqf->used, __ATOMIC_RELAXED);
+
+	if (WN__LIKELY(used + aqf->region_count * MAX_PENDING + more <= limit))
+		return true;
+	return wn__aqf_used(aqf) + more <= limit;
+}
+
+/* ---- finding ------------------------------------------------------------ */
+
+/* A fingerprint of the held quotient's run, or the place for a new one. */
+struct spot {
+	struct wn__place place;
+	uint64_t before; /* slot of the fingerprint before it in the run, or WN__NO_SLOT */
+	uint32_t rank;
+	bool last;   /* none comes behind it in the run */
+	bool found;
+	uint64_t seen; /* the highest slot looked at */
+};
+
+WN__INLINE bool occupied(const struct hold *hold)
+{
+	return wn__is_occupied(&hold->aqf->table, hold->quotient, true);
+}
+
+WN__INLINE uint64_t run_start(const struct hold *hold, bool fast)
+{
+	uint64_t lowest = UINT64_MAX;
+
+	return wn__run_start(&hold->aqf->table, hold->quotient, true, fast, &lowest);
+}
+
+/* Where a new fingerprint goes: behind all of its minirun. */
+WN__INLINE void look_for_back(const struct hold *hold, uint64_t remainder, struct spot *spot,
+			      bool fast)
+{
+	const struct wn__table *table = &hold->aqf->table;
+	uint64_t slot = run_start(hold, fast);
+
+	*spot = (struct spot){.before = WN__NO_SLOT, .last = true, .seen = slot};
+	if (occupied(hold)) {
+		while (slot < wn__physical_slots(table)) {
+			struct wn__place place = wn__place_at(table, slot, true);
+			uint64_t here = wn__slot(table, slot, true) >> table->tag_bits;
+
+			spot->seen = place.behind;
+			if (here > remainder) {
+				spot->last = false;
+				break;
+			}
+			if (here == remainder)
+				spot->rank++;
+			spot->before = slot;
+			slot = place.behind;
+			if (place.ends_run)
+				break;
+		}
+	}
+	spot->place.slot = slot;
+}
+
+/* The fingerprint of a rank. */
+WN__INLINE void look_for_rank(const struct hold *hold, uint64_t remainder, uint32_t rank,
+			      struct spot *spot, bool fast)
+{
+	const struct wn__table *table = &hold->aqf->table;
+	uint64_t slot = run_start(hold, fast);
+
+	*spot = (struct spot){.before = WN__NO_SLOT, .seen = slot};
+	if (!occupied(hold))
+		return;
+	while (slot < wn__physical_slots(table)) {
+		struct wn__place place = wn__place_at(table, slot, true);
+		uint64_t here = wn__slot(table, slot, true) >> table->tag_bits;
+
+		spot->seen = place.behind;
+		if (here > remainder)
+			return;
+		if (here == remainder && spot->rank++ == rank) {
+			spot->place = place;
+			spot->rank = rank;
+			spot->last = place.ends_run;
+			spot->found = true;
+			return;
+		}
+		if (place.ends_run)
+			return;
+		spot->before = slot;
+		slot = place.behind;
+	}
+}
+
+static void look_for_back_plain(const struct hold *hold, uint64_t remainder, struct spot *spot)
+{
+	look_for_back(hold, remainder, spot, false);
+}
+
+WN__TARGET_FAST static void look_for_back_fast(const struct hold *hold, uint64_t remainder,
+					       struct spot *spot)
+{
+	look_for_back(hold, remainder, spot, true);
+}
+
+static struct spot find_back(struct hold *hold, uint64_t remainder)
+{
+	struct spot spot;
+
+	do {
+		if (hold->aqf->fast)
+			look_for_back_fast(hold, remainder, &spot);
+		else
+			look_for_back_plain(hold, remainder, &spot);
+	} while (reach(hold, spot.seen));
+	return spot;
+}
+
+static struct spot find_rank(struct hold *hold, uint64_t remainder, uint32_t rank)
+{
+	struct spot spot;
+
+	do
+		look_for_rank(hold, remainder, rank, &spot, false);
+	while (reach(hold, spot.seen));
+	return spot;
+}
+
+/* Find the fingerprint that stands for `stored`. */
+static int find_stored(struct hold *hold, struct wn__fingerprint stored, uint32_t rank,
+		       struct spot *spotp)
+{
+	const struct wn__table *table = &hold->aqf->table;
+
+	*spotp = find_rank(hold, wn__remainder_of(table, stored), rank);
+	if (!spotp->found)
+		return WN_ERR_NOT_FOUND;
+	return wn__extensions_match(table, &spotp->place, stored, true) ? 0 : WN_ERR_MISMATCH;
+}
+
+/* The slot behind everything of quotients up to and including `slot`. */
+WN__INLINE uint64_t end_through(const struct hold *hold, uint64_t slot, bool fast)
+{
+	uint64_t lowest = UINT64_MAX;
+
+	return wn__content_end(&hold->aqf->table, slot, true, true, fast, &lowest);
+}
+
+static uint64_t end_through_plain(const struct hold *hold, uint64_t slot)
+{
+	return end_through(hold, slot, false);
+}
+
+WN__TARGET_FAST static uint64_t end_through_fast(const struct hold *hold, uint64_t slot)
+{
+	return end_through(hold, slot, true);
+}
+
+static uint64_t find_end_through(struct hold *hold, uint64_t slot)
+{
+	uint64_t end;
+
+	reach(hold, slot);
+	do
+		end = hold->aqf->fast ? end_through_fast(hold, slot) : end_through_plain(hold, slot);
+	while (reach(hold, end));
+	return end;
+}
+
+/* The first `count` empty slots from `slot` on. */
+static int find_empty_slots(struct hold *hold, uint64_t slot, unsigned count, uint64_t *emptyp)
+{
+	uint64_t limit = wn__physical_slots(&hold->aqf->table);
+
+	for (unsigned found = 0; found < count; slot++) {
+		uint64_t end;
+
+		while (slot < limit && (end = find_end_through(hold, slot)) > slot)
+			slot = end;
+		if (slot >= limit)
+			return WN_ERR_FULL;
+		emptyp[found++] = slot;
+	}
+	return 0;
+}
+
+/* ---- moving ------------------------------------------------------------- */
+
+/* Make `count` blank slots at `slot`, in the held quotient's run. */
+static int open_slots(struct hold *hold, uint64_t slot, unsigned count)
+{
+	uint64_t empty[MAX_NEW_SLOTS];
+	int err = find_empty_slots(hold, slot, count, empty);
+
+	if (err)
+		return err;
+	for (unsigned at = 0; at < count; at++)
+		wn__open_gap(hold->aqf, hold->quotient, slot, empty[at]);
+	return 0;
+}
+
+/* Where a gap closed in the held quotient's run stops to move things: the first
+ * slot that is empty or starts a run in its own place. */
+static uint64_t find_stop(struct hold *hold)
+{
+	uint64_t end = find_end_through(hold, hold->quotient);
+
+	for (;;) {
+		uint64_t next = find_end_through(hold, end - 1);
+
+		if (next <= end)
+			return end;
+		end = next;
+	}
+}
+
+static void close_slots(struct hold *hold, uint64_t slot, uint64_t count)
+{
+	while (count-- > 0)
+		wn__close_gap(hold->aqf, hold->quotient, slot + count, find_stop(hold));
+}
+
+static void write_extra(struct wn_aqf *aqf, uint64_t slot, uint64_t content, bool counter)
+{
+	wn__set_slot(aqf, slot, content);
+	wn__set_meta(aqf, WN__EXTENSIONS, slot, true);
+	wn__set_meta(aqf, WN__RUNENDS, slot, counter);
+}
+
+/* ---- insert ------------------------------------------------------------- */
+
+static int insert_held(struct hold *hold, uint64_t remainder, unsigned tag, uint32_t *rankp)
+{
+	struct wn_aqf *aqf = hold->aqf;
+	struct spot spot;
+	int err;
+
+	if (!has_room(aqf, 1, aqf->insert_limit))
+		return WN_ERR_FULL;
+	spot = find_back(hold, remainder);
+	err = open_slots(hold, spot.place.slot, 1);
+	if (err)
+		return err;
+	wn__set_slot(aqf, spot.place.slot, remainder << aqf->table.tag_bits | tag);
+	if (spot.last) {
+		wn__set_meta(aqf, WN__RUNENDS, spot.place.slot, true);
+		if (spot.before != WN__NO_SLOT)
+			wn__set_meta(aqf, WN__RUNENDS, spot.before, false);
+		wn__set_meta(aqf, WN__OCCUPIEDS, hold->quotient, true);
+	}
+	account(hold, 1, 0, 0);
+	*rankp = spot.rank;
+	return 0;
+}
+
+int wn_aqf_insert_tagged(struct wn_aqf *aqf, struct wn_hash hash, unsigned tag,
+			 struct wn_match *matchp)
+{
+	struct wn__fingerprint print = wn__split(hash, aqf->table.slots);
+	struct hold hold;
+	uint32_t rank = 0;
+	int err;
+
+	if (tag >> aqf->table.tag_bits)
+		return WN_ERR_INVALID;
+	hold = take(aqf, print.quotient);
+	err = insert_held(&hold, wn__remainder_of(&aqf->table, print), tag, &rank);
+	release(&hold);
+	if (matchp)
+		*matchp = (struct wn_match){
+			.minirun = wn__minirun_of(&aqf->table, print),
+			.rank = rank,
+			.known = err == 0,
+		};
+	return err;
+}
+
+int wn_aqf_insert(struct wn_aqf *aqf, struct wn_hash hash, struct wn_match *matchp)
+{
+	return wn_aqf_insert_tagged(aqf, hash, 0, matchp);
+}
+
+/* ---- counts ------------------------------------------------------------- */
+
+/* A count of 1 has no digits; a greater one is kept less one, lowest digit first. */
+unsigned wn__counter_digits(uint64_t count, unsigned slot_bits)
+{
+	unsigned digits = 0;
+
+	for (uint64_t rest = count - 1; rest; rest >>= slot_bits)
+		digits++;
+	return digits;
+}
+
+static uint64_t read_count(const struct wn__table *table, const struct wn__place *place)
+{
+	uint64_t first = place->slot + 1 + wn__extension_count(table, place, true);
+	uint64_t count = 0;
+
+	for (uint64_t slot = place->behind; slot-- > first; )
+		count = count << table->slot_bits | wn__slot(table, slot, true);
+	return count + 1;
+}
+
+static int write_count(struct hold *hold, const struct wn__place *place, uint64_t count)
+{
+	struct wn_aqf *aqf = hold->aqf;
+	unsigned width = aqf->table.slot_bits;
+	unsigned digits = wn__counter_digits(count, width);
+	uint64_t first = place->slot + 1 + wn__extension_count(&aqf->table, place, true);
+	unsigned had = (unsigned)(place->behind - first);
+	uint64_t rest = count - 1;
+
+	if (digits > had) {
+		int err;
+
+		if (!has_room(aqf, digits - had, aqf->adapt_limit))
+			return WN_ERR_FULL;
+		err = open_slots(hold, place->behind, digits - had);
+		if (err)
+			return err;
+	} else {
+		close_slots(hold, first + digits, had - digits);
+	}
+	for (unsigned at = 0; at < digits; at++, rest >>= width)
+		write_extra(aqf, first + at, rest & wn__low_bits(width), true);
+	account(hold, 0, 0, (int)digits - (int)had);
+	return 0;
+}
+
+int wn_aqf_count(const struct wn_aqf *aqf, struct wn_hash stored, uint32_t rank, uint64_t *countp)
+{
+	struct wn__fingerprint print = wn__split(stored, aqf->table.slots);
+	struct hold hold = take(aqf, print.quotient);
+	struct spot spot;
+	int err = find_stored(&hold, print, rank, &spot);
+
+	*countp = err ? 0 : read_count(&aqf->table, &spot.place);
+	release(&hold);
+	return err;
+}
+
+int wn_aqf_count_add(struct wn_aqf *aqf, struct wn_hash stored, uint32_t rank, uint64_t add)
+{
+	struct wn__fingerprint print = wn__split(stored, aqf->table.slots);
+	struct hold hold = take(aqf, print.quotient);
+	struct spot spot;
+	int err = find_stored(&hold, print, rank, &spot);
+
+	if (!err) {
+		uint64_t count = read_count(&aqf->table, &spot.place);
+
+		if (add > UINT64_MAX - count)
+			err = WN_ERR_RANGE;
+		else if (add > 0)
+			err = write_count(&hold, &spot.place, count + add);
+	}
+	release(&hold);
+	return err;
+}
+
+/* ---- tags --------------------------------------------------------------- */
+
+int wn_aqf_tag(const struct wn_aqf *aqf, struct wn_hash stored, uint32_t rank, unsigned *tagp)
+{
+	struct wn__fingerprint print = wn__split(stored, aqf->table.slots);
+	struct hold hold = take(aqf, print.quotient);
+	struct spot spot;
+	int err = find_stored(&hold, print, rank, &spot);
+
+	*tagp = 0;
+	if (!err)
+		*tagp = (unsigned)(wn__slot(&aqf->table, spot.place.slot, true) &
+				   wn__low_bits(aqf->table.tag_bits));
+	release(&hold);
+	return err;
+}
+
+int wn_aqf_set_tag(struct wn_aqf *aqf, struct wn_hash stored, uint32_t rank, unsigned tag)
+{
+	struct wn__fingerprint print = wn__split(stored, aqf->table.slots);
+	struct hold hold;
+	struct spot spot;
+	int err;
+
+	if (tag >> aqf->table.tag_bits)
+		return WN_ERR_INVALID;
+	hold = take(aqf, print.quotient);
+	err = find_stored(&hold, print, rank, &spot);
+	if (!err)
+		wn__set_slot(aqf, spot.place.slot,
+			     wn__remainder_of(&aqf->table, print) << aqf->table.tag_bits | tag);
+	release(&hold);
+	return err;
+}
+
+/* ---- delete ------------------------------------------------------------- */
+
+static void remove_held(struct hold *hold, const struct spot *spot)
+{
+	struct wn_aqf *aqf = hold->aqf;
+	uint64_t slot = spot->place.slot;
+	unsigned extensions = wn__extension_count(&aqf->table, &spot->place, true);
+	uint64_t stop;
+
+	close_slots(hold, slot + 1, spot->place.behind - slot - 1);
+	stop = find_stop(hold);
+	if (spot->last && spot->before != WN__NO_SLOT)
+		wn__set_meta(aqf, WN__RUNENDS, spot->before, true);
+	else if (spot->last)
+		wn__set_meta(aqf, WN__OCCUPIEDS, hold->quotient, false);
+	wn__close_gap(aqf, hold->quotient, slot, stop);
+	account(hold, -1, -(int)extensions, 0);
+}
+
+int wn_aqf_delete(struct wn_aqf *aqf, struct wn_hash stored, uint32_t rank, bool *removedp)
+{
+	struct wn__fingerprint print = wn__split(stored, aqf->table.slots);
+	struct hold hold = take(aqf, print.quotient);
+	struct spot spot;
+	int err = find_stored(&hold, print, rank, &spot);
+	bool removed = false;
+
+	if (!err) {
+		uint64_t count = read_count(&aqf->table, &spot.place);
+
+		if (count > 1) {
+			err = write_count(&hold, &spot.place, count - 1);
+		} else {
+			remove_held(&hold, &spot);
+			removed = true;
+		}
+	}
+	release(&hold);
+	if (removedp)
+		*removedp = removed;
+	return err;
+}
+
+/* ---- adapt -------------------------------------------------------------- */
+
+static int extend_held(struct hold *hold, const struct wn__place *place,
+		       struct wn__fingerprint stored, unsigned had, unsigned wanted)
+{
+	struct wn_aqf *aqf = hold->aqf;
+	uint64_t slot = place->slot + 1 + had;
+	int err;
+
+	if (!has_room(aqf, wanted - had, aqf->adapt_limit))
+		return WN_ERR_FULL;
+	err = open_slots(hold, slot, wanted - had);
+	if (err)
+		return err;
+	for (unsigned at = had; at < wanted; at++, slot++)
+		write_extra(aqf, slot,
+			    wn__extension_of(&aqf->table, stored.hi, stored.lo, at)
+				    << aqf->table.tag_bits,
+			    false);
+	account(hold, 0, (int)(wanted - had), 0);
+	return 0;
+}
+
+int wn_aqf_adapt(struct wn_aqf *aqf, struct wn_hash stored, struct wn_hash query,
+		 uint64_t minirun, uint32_t rank)
+{
+	const struct wn__table *table = &aqf->table;
+	struct wn__fingerprint mine = wn__split(stored, table->slots);
+	struct wn__fingerprint theirs = wn__split(query, table->slots);
+	struct hold hold;
+	struct spot spot;
+	int err;
+
+	if (wn__minirun_of(table, mine) != minirun)
+		return WN_ERR_MISMATCH;
+	hold = take(aqf, mine.quotient);
+	err = find_stored(&hold, mine, rank, &spot);
+	if (!err && wn__minirun_of(table, theirs) == minirun &&
+	    wn__extensions_match(table, &spot.place, theirs, true)) {
+		unsigned had = wn__extension_count(table, &spot.place, true);
+		unsigned common = wn__common_prefix(mine.hi, mine.lo, theirs.hi, theirs.lo);
+
+		if (common == 128)
+			err = WN_ERR_UNFIXABLE;
+		else
+			err = extend_held(&hold, &spot.place, mine, had,
+					  (common - table->remainder_bits) /
+							  table->extension_bits + 1);
+	}
+	release(&hold);
+	return err;
+}
+
+int wn_aqf_adapt_all(struct wn_aqf *aqf, struct wn_hash query, wn_fetch_fn *fetch, void *arg,
+		     uint32_t *fixedp)
+{
+	struct wn_match match;
+	uint32_t fixed = 0;
+	bool unfixable = false;
+	int err = 0;
+
+	for (bool found = wn_aqf_query(aqf, query, &match); found && match.known;
+	     found = wn_aqf_query_next(aqf, query, &match)) {
+		struct wn_hash stored;
+
+		err = fetch(arg, match.minirun, match.rank, &stored);
+		if (err)
+			break;
+		err = wn_aqf_adapt(aqf, stored, query, match.minirun, match.rank);
+		if (err == WN_ERR_UNFIXABLE) {
+			unfixable = true;
+			err = 0;
+		} else if (err) {
+			break;
+		} else {
+			fixed++;
+		}
+	}
+	if (fixedp)
+		*fixedp = fixed;
+	return err ? err : unfixable ? WN_ERR_UNFIXABLE : 0;
+}
+
+/* ---- shorten ------------------------------------------------------------ */
+
+struct prefix {
+	uint64_t hi, lo;
+	unsigned bits;
+};
+
+/* What is stored of a fingerprint's fraction behind the remainder. */
+static struct prefix read_prefix(const struct wn__table *table, const struct wn__place *place)
+{
+	unsigned extensions = wn__extension_count(table, place, true);
+	unsigned bits = extensions * table->extension_bits;
+	wn__u128 value = 0;
+
+	for (unsigned at = 0; at < extensions; at++) {
+		wn__u128 piece = wn__slot(table, place->slot + 1 + at, true) >> table->tag_bits;
+		unsigned end = (at + 1) * table->extension_bits;
+
+		value |= end <= 128 ? piece << (128 - end) : piece >> (end - 128);
+	}
+	return (struct prefix){(uint64_t)(value >> 64), (uint64_t)value, bits};
+}
+
+/* How many extensions tell the fingerprint of `rank` from all others of its
+ * minirun; all it has, where one of them is a prefix of the other. */
+static unsigned extensions_needed(struct hold *hold, uint64_t remainder, uint32_t rank,
+				  struct prefix own)
+{
+	const struct wn__table *table = &hold->aqf->table;
+	unsigned needed = 0;
+
+	for (uint32_t other = 0;; other++) {
+		struct spot spot = find_rank(hold, remainder, other);
+		struct prefix theirs;
+		unsigned common;
+
+		if (!spot.found)
+			return needed;
+		if (other == rank)
+			continue;
+		theirs = read_prefix(table, &spot.place);
+		common = wn__common_prefix(own.hi, own.lo, theirs.hi, theirs.lo);
+		if (common >= own.bits || common >= theirs.bits)
+			return own.bits / table->extension_bits;
+		if (common / table->extension_bits + 1 > needed)
+			needed = common / table->extension_bits + 1;
+	}
+}
+
+static uint32_t length_held(struct hold *hold, uint64_t remainder)
+{
+	return find_back(hold, remainder).rank;
+}
+
+int wn_aqf_shorten(struct wn_aqf *aqf, uint64_t minirun, uint64_t *freedp)
+{
+	const struct wn__table *table = &aqf->table;
+	uint64_t remainder = minirun & wn__low_bits(table->remainder_bits);
+	uint64_t freed = 0;
+	struct hold hold;
+
+	if (freedp)
+		*freedp = 0;
+	if (minirun >> table->remainder_bits >= table->slots)
+		return WN_ERR_INVALID;
+	hold = take(aqf, minirun >> table->remainder_bits);
+	/* No memory is asked for: undoing an insert must not be able to fail. */
+	for (uint32_t rank = length_held(&hold, remainder); rank-- > 0; ) {
+		struct spot spot = find_rank(&hold, remainder, rank);
+		struct prefix own = read_prefix(table, &spot.place);
+		unsigned had = own.bits / table->extension_bits;
+		unsigned needed = extensions_needed(&hold, remainder, rank, own);
+
+		close_slots(&hold, spot.place.slot + 1 + needed, had - needed);
+		account(&hold, 0, (int)needed - (int)had, 0);
+		freed += had - needed;
+	}
+	release(&hold);
+	if (freedp)
+		*freedp = freed;
+	return 0;
+}
+
+uint32_t wn_aqf_minirun_length(const struct wn_aqf *aqf, uint64_t minirun)
+{
+	uint64_t quotient = minirun >> aqf->table.remainder_bits;
+	struct hold hold;
+	uint32_t length;
+
+	if (quotient >= aqf->table.slots)
+		return 0;
+	hold = take(aqf, quotient);
+	length = length_held(&hold, minirun & wn__low_bits(aqf->table.remainder_bits));
+	release(&hold);
+	return length;
+}

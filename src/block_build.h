@@ -1,0 +1,31 @@
+/* block_build.h - writing a block: header and payload in one allocation. */
+#ifndef WN_BLOCK_BUILD_H
+#define WN_BLOCK_BUILD_H
+
+#include <winnow/block.h>
+#include <winnow/hash.h>
+
+struct wn__block_writer {
+	unsigned char *block; /* malloc()ed; NULL before begin */
+	size_t size;
+	size_t payload_size;
+	bool tiny;
+};
+
+/* Allocate a block with `payload_size` zeroed bytes of payload. A payload of
+ * more than 64 KiB gets the full form even if `tiny`. *payloadp is 8-byte
+ * aligned. In every finished block, tiny or not, at least 8 readable
+ * bytes follow the payload. */
+int wn__block_begin(struct wn__block_writer *writer, bool tiny, size_t payload_size,
+		    unsigned char **payloadp);
+
+/* Write header, checksums and trailer around the payload. `params` is
+ * WN_BLOCK_PARAMS_SIZE bytes. A random filter id is drawn; that can fail with
+ * an errno. The writer keeps the block either way. */
+int wn__block_end(struct wn__block_writer *writer, unsigned kind, const unsigned char *params,
+		  uint64_t key_count, const struct wn_secret *secret);
+
+/* Free the block, if any. */
+void wn__block_abandon(struct wn__block_writer *writer);
+
+#endif /* WN_BLOCK_BUILD_H */

@@ -1,0 +1,101 @@
+/* kind.h - what a filter kind is: one table of functions.
+ *
+ * A kind turns sorted hashes into a payload, and answers queries over a payload.
+ * Header, checksums, secret, options syntax, sorting and de-duplication are not
+ * its business: src/filter.c and src/block.c do these once for all kinds. */
+#ifndef WN_KIND_H
+#define WN_KIND_H
+
+#include <winnow/block.h>
+#include <winnow/filter.h>
+#include <winnow/hash.h>
+
+/* The values an options string can set. Every kind names its own in a table;
+ * a kind reads its values from wn__config.values[] by index into that table. */
+enum wn__option_type { WN__OPTION_INTEGER, WN__OPTION_REAL };
+
+struct wn__option {
+	const char *name;
+	enum wn__option_type type;
+	double min, max;
+	double fallback; /* value when the option is not given */
+};
+
+#define WN__MAX_OPTIONS 16
+
+struct wn_config {
+	const struct wn__kind *kind;
+	double values[WN__MAX_OPTIONS];
+	bool given[WN__MAX_OPTIONS];
+};
+
+/* What a kind's build() gets: everything sorted, distinct, under one secret. */
+struct wn__build_input {
+	const struct wn_config *config;
+	const struct wn_hash *keys; /* ascending, no two equal */
+	size_t key_count;
+	const struct wn_hash *negatives; /* ascending, no two equal, none a key */
+	size_t negative_count;
+	bool tiny; /* short header, see block.h */
+};
+
+/* A kind asks for its payload's memory with wn__block_begin() (block_build.h). */
+struct wn__block_writer;
+
+typedef bool wn__query_fn(const void *state, struct wn_hash hash, struct wn_match *matchp);
+typedef void wn__query_batch_fn(const void *state, const struct wn_hash *hashes, size_t count,
+				bool *answersp);
+
+struct wn_filter {
+	/* The kind's, unless open() has put one in place that fits block or CPU better. */
+	wn__query_fn *query;
+	void *state; /* the kind's own, from open() */
+	wn__query_batch_fn *query_batch;
+	const struct wn__kind *kind;
+	const struct wn_secret *secret;
+	struct wn_secret *owned_secret; /* NULL when `secret` is the host's */
+	struct wn_block_info info;
+	size_t block_size;
+};
+
+struct wn__kind {
+	unsigned id;
+	const char *name;
+	const struct wn__option *options;
+	size_t option_count;
+
+	/* Refuse combinations of options that make no sense; may be NULL. Fills
+	 * `message` with a sentence. */
+	int (*check_config)(const struct wn_config *config, char *message, size_t size);
+
+	/* Begin the block, fill its payload and the WN_BLOCK_PARAMS_SIZE bytes at
+	 * `params` (zeroed). The caller ends the block. */
+	int (*build)(const struct wn__build_input *input, struct wn__block_writer *writer,
+		     unsigned char *params);
+
+	/* Open over filter->info. check as in wn_filter_open(). Sets filter->state. */
+	int (*open)(struct wn_filter *filter, enum wn_check check, const char **reasonp);
+	void (*close)(struct wn_filter *filter);
+
+	wn__query_fn *query;
+	wn__query_batch_fn *query_batch;
+
+	/* Extend what matched, with bits of `stored`. A block's bytes never change:
+	 * kinds whose learned state lives beside the block return WN_ERR_READONLY. */
+	int (*adapt)(struct wn_filter *filter, struct wn_hash stored, struct wn_hash query,
+		     const struct wn_match *match);
+
+	/* Fill in what the generic part does not know: slots, extensions, rates. */
+	void (*describe)(const struct wn_filter *filter, struct wn_filter_info *infop);
+};
+
+/* All kinds, NULL-terminated: a new kind adds its line in src/filter.c. */
+extern const struct wn__kind *const wn__kinds[];
+extern const struct wn__kind wn__kind_aqf;
+
+const struct wn__kind *wn__kind_by_id(unsigned id); /* NULL if there is none */
+
+/* The kind's defaults, nothing given. */
+void wn__config_init(struct wn_config *config, const struct wn__kind *kind);
+
+#endif /* WN_KIND_H */

@@ -1,0 +1,197 @@
+/* aqf.h - the adaptive quotient filter: a set that learns from its false positives.
+ *
+ * This is the living form: insert, delete, count, adapt, grow, merge. It takes
+ * hashes, not keys, and knows nothing of where the keys are kept: whoever holds
+ * the reverse map (reversemap.h) brings the stored key's hash. Filters over an
+ * SSTable's immutable block are opened with filter.h.
+ *
+ * Thread safety: any number of threads may query, and any number may insert,
+ * delete, count and adapt, all at the same time. Queries take no lock and write
+ * no shared memory. create, destroy, grow, shrink, merge, cursors and freeze
+ * must not run while another thread changes the same filter.
+ *
+ * Every function that fails leaves the filter as it was. */
+#ifndef WINNOW_AQF_H
+#define WINNOW_AQF_H
+
+#include <winnow/common.h>
+#include <winnow/filter.h>
+#include <winnow/hash.h>
+
+WN_BEGIN_DECLS
+
+#define WN_AQF_MIN_REMAINDER_BITS 2
+#define WN_AQF_MAX_REMAINDER_BITS 32
+#define WN_AQF_MAX_LOAD 0.95
+#define WN_AQF_MAX_KEYS (UINT64_C(1) << 32)
+
+struct wn_aqf;
+
+/* Zero means default. */
+struct wn_aqf_options {
+	uint64_t capacity;       /* keys it must hold; 1 to WN_AQF_MAX_KEYS; no default */
+	unsigned remainder_bits; /* 2 to 32; default 9: one false positive in 512 at full load */
+	double load;             /* share of the slots that inserts may fill; (0, 0.95]; default 0.95 */
+	double adapt_load;       /* share that extensions and counters may fill as well;
+				  * load to 0.99; default 0.98 */
+	unsigned tag_bits;       /* 0 or 1: a bit of the caller's beside each fingerprint */
+};
+
+WN_PUBLIC int wn_aqf_create(const struct wn_aqf_options *options, struct wn_aqf **aqfp);
+WN_PUBLIC void wn_aqf_destroy(struct wn_aqf *aqf);
+
+/* Build from `count` hashes in ascending order, equal ones kept apart as
+ * separate fingerprints. options->capacity 0 means `count`. The hashes are not
+ * retained. WN_ERR_INVALID if they are not in order. */
+WN_PUBLIC int wn_aqf_bulk_load(const struct wn_aqf_options *options, const struct wn_hash *hashes,
+			       size_t count, struct wn_aqf **aqfp);
+
+/* Add a fingerprint at the back of its minirun; *matchp (may be NULL) says where
+ * it went. The same hash may be inserted again: it becomes one more fingerprint.
+ * Whether that is the same key only the reverse map can tell; see wn_aqf_count_add().
+ * `tag` must fit in the filter's tag_bits.
+ * WN_ERR_FULL when inserts have used their share of the slots. */
+WN_PUBLIC int wn_aqf_insert(struct wn_aqf *aqf, struct wn_hash hash, struct wn_match *matchp);
+WN_PUBLIC int wn_aqf_insert_tagged(struct wn_aqf *aqf, struct wn_hash hash, unsigned tag,
+				   struct wn_match *matchp);
+
+/* May a key with this hash be in the set? *matchp (may be NULL) is the first
+ * fingerprint that matches. Next: the first one after *matchp; called with the
+ * same hash while nothing else changed. */
+WN_PUBLIC bool wn_aqf_query(const struct wn_aqf *aqf, struct wn_hash hash, struct wn_match *matchp);
+WN_PUBLIC bool wn_aqf_query_next(const struct wn_aqf *aqf, struct wn_hash hash,
+				 struct wn_match *matchp);
+/* As wn_aqf_query(), with the tag of the match, read at the same moment. */
+WN_PUBLIC bool wn_aqf_query_tag(const struct wn_aqf *aqf, struct wn_hash hash,
+				struct wn_match *matchp, unsigned *tagp);
+WN_PUBLIC void wn_aqf_query_batch(const struct wn_aqf *aqf, const struct wn_hash *hashes,
+				  size_t count, bool *answersp);
+
+/* The minirun id of a hash; how many fingerprints that minirun holds. The id
+ * stays the same through grow and shrink. */
+WN_PUBLIC uint64_t wn_aqf_minirun(const struct wn_aqf *aqf, struct wn_hash hash);
+WN_PUBLIC uint32_t wn_aqf_minirun_length(const struct wn_aqf *aqf, uint64_t minirun);
+
+/* The functions below speak of one fingerprint: the one of the key with hash
+ * `stored`, at `rank` of its minirun. WN_ERR_NOT_FOUND if the minirun has no
+ * such rank, WN_ERR_MISMATCH if the fingerprint there does not fit `stored`. */
+
+/* Take one count off the fingerprint; the last one removes it, and the ranks
+ * behind it in the minirun move down by one. *removedp (may be NULL) says
+ * whether the fingerprint is gone. */
+WN_PUBLIC int wn_aqf_delete(struct wn_aqf *aqf, struct wn_hash stored, uint32_t rank,
+			    bool *removedp);
+
+/* How often the key was inserted (1 for a new fingerprint), and add to that.
+ * WN_ERR_RANGE past UINT64_MAX. */
+WN_PUBLIC int wn_aqf_count(const struct wn_aqf *aqf, struct wn_hash stored, uint32_t rank,
+			   uint64_t *countp);
+WN_PUBLIC int wn_aqf_count_add(struct wn_aqf *aqf, struct wn_hash stored, uint32_t rank,
+			       uint64_t add);
+
+/* Read or change the tag. */
+WN_PUBLIC int wn_aqf_tag(const struct wn_aqf *aqf, struct wn_hash stored, uint32_t rank,
+			 unsigned *tagp);
+WN_PUBLIC int wn_aqf_set_tag(struct wn_aqf *aqf, struct wn_hash stored, uint32_t rank,
+			     unsigned tag);
+
+/* A query for `query` matched the fingerprint at (minirun, rank) and was wrong.
+ * Extend that fingerprint with bits of `stored`, the hash of the key it stands
+ * for, until `query` no longer matches. 0 also when it did not match any more.
+ * WN_ERR_UNFIXABLE if the two hashes are equal, WN_ERR_FULL when there is no
+ * room, WN_ERR_MISMATCH if `stored` is not what the fingerprint stands for. */
+WN_PUBLIC int wn_aqf_adapt(struct wn_aqf *aqf, struct wn_hash stored, struct wn_hash query,
+			   uint64_t minirun, uint32_t rank);
+
+/* Fetch from a reverse map the hash stored at (minirun, rank). Must not change
+ * the filter. Any result but 0 ends the caller's work with that result. */
+typedef int wn_fetch_fn(void *arg, uint64_t minirun, uint32_t rank, struct wn_hash *storedp);
+
+/* Adapt every fingerprint that matches `query`. *fixedp (may be NULL): how many
+ * were extended. Those extended before a failure stay extended. A stored key
+ * with the query's own full hash is passed over and makes the result
+ * WN_ERR_UNFIXABLE once the others are done. */
+WN_PUBLIC int wn_aqf_adapt_all(struct wn_aqf *aqf, struct wn_hash query, wn_fetch_fn *fetch,
+			       void *arg, uint32_t *fixedp);
+
+/* For lists where every hash that must be told apart is itself stored (YES/NO
+ * lists): cut the extensions of the minirun's fingerprints to what tells them
+ * from each other. Not for filters that were adapted against queries: what was
+ * learned would be lost. *freedp (may be NULL): slots given back. */
+WN_PUBLIC int wn_aqf_shorten(struct wn_aqf *aqf, uint64_t minirun, uint64_t *freedp);
+
+/* Twice the slots and one remainder bit less; half the slots and one more. The
+ * fingerprints, their ranks and minirun ids, extensions and counts stay. The
+ * original is untouched; the caller owns *newp. grow: WN_ERR_INVALID when only
+ * 2 remainder bits are left; shrink: WN_ERR_INVALID for an odd number of slots or
+ * 32 remainder bits, WN_ERR_FULL when half the slots are too few. */
+WN_PUBLIC int wn_aqf_grow(const struct wn_aqf *aqf, struct wn_aqf **newp);
+WN_PUBLIC int wn_aqf_shrink(const struct wn_aqf *aqf, struct wn_aqf **newp);
+
+/* A new filter with the fingerprints of both, doubled as often as needed to
+ * hold them. In a shared minirun a's fingerprints come first, then b's: a rank
+ * of b moves up by the length of a's minirun. WN_ERR_MISMATCH unless slots,
+ * remainder bits and tag bits are equal (and, if both hold extensions, their
+ * size). Both must have been filled under one secret; that cannot be seen here. */
+WN_PUBLIC int wn_aqf_merge(const struct wn_aqf *a, const struct wn_aqf *b, struct wn_aqf **newp);
+
+/* ---- enumerate ---------------------------------------------------------- */
+
+struct wn_aqf_entry {
+	uint64_t minirun;
+	uint32_t rank;
+	uint32_t extensions;   /* extension slots */
+	uint64_t count;
+	unsigned tag;
+	struct wn_hash fraction; /* the bits behind the quotient that are stored, first bit on top; rest 0 */
+	unsigned fraction_bits;  /* how many those are: remainder and extensions */
+};
+
+/* Fields are private; a cursor needs no cleaning up. */
+struct wn_aqf_cursor {
+	const struct wn_aqf *aqf;
+	uint64_t quotient;
+	uint64_t slot;
+	uint64_t minirun;
+	uint32_t rank;
+	bool in_run;
+};
+
+WN_PUBLIC void wn_aqf_cursor_init(struct wn_aqf_cursor *cursor, const struct wn_aqf *aqf);
+/* The next fingerprint in order, or false at the end. */
+WN_PUBLIC bool wn_aqf_cursor_next(struct wn_aqf_cursor *cursor, struct wn_aqf_entry *entryp);
+
+/* ---- to and from blocks ------------------------------------------------- */
+
+/* Write the filter as a block. *blockp is malloc()ed; free it with free().
+ * `secret` is the one the hashes were made with. A filter without extensions
+ * and counters leaves their metadata bit out. */
+WN_PUBLIC int wn_aqf_freeze(const struct wn_aqf *aqf, const struct wn_secret *secret,
+			    void **blockp, size_t *sizep);
+
+/* A living copy of an AdaptiveQF block; every byte is checked. options (may be
+ * NULL) gives load and adapt_load; the rest comes from the block. */
+WN_PUBLIC int wn_aqf_thaw(const void *block, size_t size, const struct wn_aqf_options *options,
+			  struct wn_aqf **aqfp);
+
+/* ---- describe ----------------------------------------------------------- */
+
+struct wn_aqf_info {
+	uint64_t slots;            /* home slots: quotients run from 0 to slots - 1 */
+	uint64_t used_slots;       /* slots that hold anything */
+	uint64_t fingerprints;
+	uint64_t extensions;       /* slots that hold extensions */
+	uint64_t counters;         /* slots that hold counter digits */
+	uint64_t insert_limit;     /* used slots at which inserts end */
+	uint64_t adapt_limit;      /* used slots at which adaptations end */
+	unsigned remainder_bits;
+	unsigned extension_bits;
+	unsigned tag_bits;
+	size_t bytes;              /* memory of the filter, all of it */
+};
+
+WN_PUBLIC void wn_aqf_describe(const struct wn_aqf *aqf, struct wn_aqf_info *infop);
+
+WN_END_DECLS
+
+#endif /* WINNOW_AQF_H */

@@ -1,0 +1,127 @@
+/* filter.h - filters of any kind: build a block from keys, open it, ask it.
+ *
+ * Thread safety: one thread uses a builder at a time. An open filter never
+ * changes; any number of threads may query it. */
+#ifndef WINNOW_FILTER_H
+#define WINNOW_FILTER_H
+
+#include <winnow/block.h>
+#include <winnow/common.h>
+#include <winnow/hash.h>
+
+WN_BEGIN_DECLS
+
+/* Kind numbers, as they stand in blocks. */
+enum wn_kind {
+	WN_KIND_AQF = 1
+};
+
+/* Where a query matched: what the reverse map is asked with. */
+struct wn_match {
+	uint64_t minirun; /* the minirun's id: quotient and remainder in one number */
+	uint32_t rank;    /* the fingerprint's rank within the minirun */
+	bool known;       /* false: "maybe" without a fingerprint to show for it */
+};
+
+/* ---- options ------------------------------------------------------------ */
+
+struct wn_config;
+
+/* Parse "kind" or "kind:option=value;option=value", e.g.
+ * "aqf:remainder_bits=9;load=0.95". The caller owns *configp.
+ * WN_ERR_OPTION on a string that cannot be understood, with a sentence in
+ * `message` (may be NULL) that names the option, the value and what is allowed. */
+WN_PUBLIC int wn_config_parse(const char *text, char *message, size_t message_size,
+			      struct wn_config **configp);
+WN_PUBLIC void wn_config_destroy(struct wn_config *config);
+
+/* ---- build -------------------------------------------------------------- */
+
+struct wn_builder;
+
+/* `config` is copied; `secret` is borrowed and must outlive the builder.
+ * NULL config: "aqf" with its defaults. */
+WN_PUBLIC int wn_builder_create(const struct wn_config *config, const struct wn_secret *secret,
+				struct wn_builder **builderp);
+WN_PUBLIC void wn_builder_destroy(struct wn_builder *builder);
+
+/* Add a key, or a key's hash under the builder's secret. Adding a key twice
+ * is the same as adding it once. ENOMEM leaves the builder as it was. */
+WN_PUBLIC int wn_builder_add(struct wn_builder *builder, const void *key, size_t size);
+WN_PUBLIC int wn_builder_add_hash(struct wn_builder *builder, struct wn_hash hash);
+
+/* Name a hash that the finished filter must answer "no" (unless a key with
+ * the same full hash is added: keys win). */
+WN_PUBLIC int wn_builder_add_negative(struct wn_builder *builder, struct wn_hash hash);
+
+/* Ask for the short block header (block.h) from now on: for hosts with many
+ * small filters that keep the secret elsewhere. A filter of more than 64 KiB
+ * has the full one all the same. Off at first. */
+WN_PUBLIC void wn_builder_set_tiny(struct wn_builder *builder, bool tiny);
+
+/* Keys added since creation or the last reset, repetitions that came one after
+ * the other counted once. */
+WN_PUBLIC size_t wn_builder_count(const struct wn_builder *builder);
+
+/* Make the block. *blockp is malloc()ed; free it with free(). On failure the
+ * builder keeps its keys. After success wn_builder_hashes() can be asked;
+ * call wn_builder_reset() before adding the keys of the next block. */
+WN_PUBLIC int wn_builder_finish(struct wn_builder *builder, void **blockp, size_t *sizep);
+
+/* The distinct hashes in fingerprint order (by minirun, then rank) of the
+ * block just finished; borrowed until the next finish that succeeds, reset or
+ * destroy. NULL if there is none. */
+WN_PUBLIC const struct wn_hash *wn_builder_hashes(const struct wn_builder *builder, size_t *countp);
+
+/* Forget keys and negatives; keep the memory for the next block. */
+WN_PUBLIC void wn_builder_reset(struct wn_builder *builder);
+
+/* ---- open and query ----------------------------------------------------- */
+
+struct wn_filter;
+
+/* Open a filter over `block`, which is borrowed and must outlive *filterp.
+ * `secret` (borrowed, may be NULL) is used if it is the block's own; otherwise
+ * the block's secret is derived from the seed it carries. A tiny block carries
+ * no seed: without its secret, WN_ERR_MISMATCH.
+ * On refusal *filterp is NULL and *reasonp (may be NULL) says why. */
+WN_PUBLIC int wn_filter_open(const void *block, size_t size, enum wn_check check,
+			     const struct wn_secret *secret, struct wn_filter **filterp,
+			     const char **reasonp);
+WN_PUBLIC void wn_filter_close(struct wn_filter *filter);
+
+/* May the key be in the set? false is certain. A NULL filter answers true: a
+ * filter that could not be opened must not hide a key.
+ * *matchp (may be NULL) says where a true came from. */
+WN_PUBLIC bool wn_filter_query(const struct wn_filter *filter, const void *key, size_t size,
+			       struct wn_match *matchp);
+WN_PUBLIC bool wn_filter_query_hash(const struct wn_filter *filter, struct wn_hash hash,
+				    struct wn_match *matchp);
+
+/* `count` queries at once, memory fetched ahead: answersp[i] for hashes[i]. */
+WN_PUBLIC void wn_filter_query_batch(const struct wn_filter *filter, const struct wn_hash *hashes,
+				     size_t count, bool *answersp);
+
+/* The secret this filter hashes with; borrowed from the filter or the host. */
+WN_PUBLIC const struct wn_secret *wn_filter_secret(const struct wn_filter *filter);
+
+/* ---- describe ----------------------------------------------------------- */
+
+struct wn_filter_info {
+	const char *kind;      /* "aqf" */
+	unsigned char id[WN_BLOCK_ID_SIZE];
+	uint64_t key_count;
+	uint64_t slots;        /* home slots */
+	uint64_t used_slots;
+	uint64_t extensions;   /* slots that hold extensions */
+	unsigned remainder_bits;
+	double load;           /* used_slots / slots */
+	double bits_per_key;   /* of the whole block */
+	double expected_fpr;
+};
+
+WN_PUBLIC void wn_filter_describe(const struct wn_filter *filter, struct wn_filter_info *infop);
+
+WN_END_DECLS
+
+#endif /* WINNOW_FILTER_H */
