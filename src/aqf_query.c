@@ -115,8 +115,8 @@ WN__INLINE bool walk_run(const struct wn__table *table, struct wn__fingerprint p
 enum answer { NO, YES, WALK };
 
 /* Answer from the quotient's block and the one behind it, or say that it takes a
- * walk. YES only when the match is certain to be the minirun's first fingerprint;
- * with extensions in the table a match takes a walk too.
+ * walk. YES only when the match is certain to be the minirun's first fingerprint,
+ * and without extensions.
  *
  * Straight code with one branch at the end that is nearly always "no" when the key is
  * not there (the others guard against what hardly happens). Whether a quotient is
@@ -164,7 +164,8 @@ WN__INLINE enum answer glance(const struct wn__table *table, struct wn__fingerpr
 	lanes = wn__window_at(table, start < 64 ? base : base + table->block_words, start & 63, live);
 	last = wn__lowest_bit(rest, fast);
 	odd |= last >= table->lanes;
-	odd |= (start & 63) + last >= 64;
+	/* Slot 63 may have extra slots in a block that was not looked at. */
+	odd |= (start & 63) + last >= (extended ? 63 : 64);
 	if (live)
 		lanes &= table->lane_clean;
 	/* A lane of zero bits borrows from the one above, which may look zero then; the
@@ -178,7 +179,7 @@ WN__INLINE enum answer glance(const struct wn__table *table, struct wn__fingerpr
 	if (odd)
 		return WALK;
 	lanes &= wn__low_bits((last + 1) * table->slot_bits);
-	return !lanes ? NO : extended ? WALK : YES;
+	return lanes ? YES : NO;
 }
 
 /* ---- frozen ------------------------------------------------------------- */
@@ -327,19 +328,19 @@ wn__query_batch_fn *wn__frozen_batch_for(const struct wn__table *table)
 
 /* ---- living ------------------------------------------------------------- */
 
-/* A glance under its region's version; false also when a writer was at it. */
-WN__INLINE bool live_glance_says_no(const struct wn_aqf *aqf, struct wn__fingerprint print,
-				    bool fast)
+/* A glance under its region's version; WALK also when a writer was at it. */
+WN__INLINE enum answer live_glance(const struct wn_aqf *aqf, struct wn__fingerprint print,
+				   bool fast)
 {
 	uint64_t region = print.quotient >> WN__REGION_SHIFT;
 	uint64_t begun = wn__regions_begin(aqf->regions, region, region);
-	bool no;
+	enum answer answer;
 
 	/* A glance looks into the block behind. */
 	if (begun & 1 || ((print.quotient | 63) + 1) >> WN__REGION_SHIFT != region)
-		return false;
-	no = glance(&aqf->table, print, true, true, fast) == NO;
-	return no && wn__regions_unchanged(aqf->regions, region, region, begun);
+		return WALK;
+	answer = glance(&aqf->table, print, true, true, fast);
+	return wn__regions_unchanged(aqf->regions, region, region, begun) ? answer : WALK;
 }
 
 /* Walk until the regions walked through stood still. */
@@ -373,45 +374,66 @@ WN__INLINE bool live_walk(const struct wn_aqf *aqf, struct wn__fingerprint print
 	return true;
 }
 
-static bool live_walk_plain(const struct wn_aqf *aqf, struct wn__fingerprint print, uint32_t rank,
-			    struct walk *state)
+static bool __attribute__((noinline)) live_walk_plain(const struct wn_aqf *aqf,
+						      struct wn__fingerprint print, uint32_t rank,
+						      struct walk *state)
 {
 	return live_walk(aqf, print, rank, state, false);
 }
 
-WN__TARGET_FAST static bool live_walk_fast(const struct wn_aqf *aqf, struct wn__fingerprint print,
-					   uint32_t rank, struct walk *state)
+WN__TARGET_FAST static bool __attribute__((noinline))
+live_walk_fast(const struct wn_aqf *aqf, struct wn__fingerprint print, uint32_t rank,
+	       struct walk *state)
 {
 	return live_walk(aqf, print, rank, state, true);
 }
 
-static bool live_query_plain(const struct wn_aqf *aqf, struct wn__fingerprint print,
-			     struct walk *state)
+static bool walk_from(const struct wn_aqf *aqf, struct wn__fingerprint print, uint32_t rank,
+		      struct walk *state)
 {
-	return !live_glance_says_no(aqf, print, false) && live_walk(aqf, print, 0, state, false);
+	return aqf->fast ? live_walk_fast(aqf, print, rank, state)
+			 : live_walk_plain(aqf, print, rank, state);
 }
 
-WN__TARGET_FAST static bool live_query_fast(const struct wn_aqf *aqf, struct wn__fingerprint print,
-					    struct walk *state)
+WN__INLINE bool live_query(const struct wn_aqf *aqf, struct wn__fingerprint print,
+			   struct wn_match *matchp, bool fast)
 {
-	return !live_glance_says_no(aqf, print, true) && live_walk(aqf, print, 0, state, true);
+	struct walk state;
+
+	switch (live_glance(aqf, print, fast)) {
+	case NO:
+		return false;
+	case YES:
+		state.match = (struct wn_match){
+			.minirun = wn__minirun_of(&aqf->table, print),
+			.known = true,
+		};
+		break;
+	case WALK:
+		if (!walk_from(aqf, print, 0, &state))
+			return false;
+		break;
+	}
+	if (matchp)
+		*matchp = state.match;
+	return true;
 }
 
-static bool live_query(const struct wn_aqf *aqf, struct wn__fingerprint print,
-		       struct walk *state)
+static bool live_query_plain(const struct wn_aqf *aqf, struct wn_hash hash,
+			     struct wn_match *matchp)
 {
-	return aqf->fast ? live_query_fast(aqf, print, state) : live_query_plain(aqf, print, state);
+	return live_query(aqf, wn__split(hash, aqf->table.slots), matchp, false);
+}
+
+WN__TARGET_FAST static bool live_query_fast(const struct wn_aqf *aqf, struct wn_hash hash,
+					    struct wn_match *matchp)
+{
+	return live_query(aqf, wn__split(hash, aqf->table.slots), matchp, true);
 }
 
 bool wn_aqf_query(const struct wn_aqf *aqf, struct wn_hash hash, struct wn_match *matchp)
 {
-	struct walk state;
-
-	if (!live_query(aqf, wn__split(hash, aqf->table.slots), &state))
-		return false;
-	if (matchp)
-		*matchp = state.match;
-	return true;
+	return aqf->fast ? live_query_fast(aqf, hash, matchp) : live_query_plain(aqf, hash, matchp);
 }
 
 bool wn_aqf_query_tag(const struct wn_aqf *aqf, struct wn_hash hash, struct wn_match *matchp,
@@ -419,7 +441,7 @@ bool wn_aqf_query_tag(const struct wn_aqf *aqf, struct wn_hash hash, struct wn_m
 {
 	struct walk state;
 
-	if (!live_query(aqf, wn__split(hash, aqf->table.slots), &state))
+	if (!walk_from(aqf, wn__split(hash, aqf->table.slots), 0, &state))
 		return false;
 	if (matchp)
 		*matchp = state.match;
@@ -429,35 +451,25 @@ bool wn_aqf_query_tag(const struct wn_aqf *aqf, struct wn_hash hash, struct wn_m
 
 bool wn_aqf_query_next(const struct wn_aqf *aqf, struct wn_hash hash, struct wn_match *matchp)
 {
-	struct wn__fingerprint print = wn__split(hash, aqf->table.slots);
-	uint32_t rank = matchp->rank + 1;
 	struct walk state;
-	bool found;
 
-	if (!matchp->known)
+	if (!matchp->known ||
+	    !walk_from(aqf, wn__split(hash, aqf->table.slots), matchp->rank + 1, &state))
 		return false;
-	found = aqf->fast ? live_walk_fast(aqf, print, rank, &state)
-			  : live_walk_plain(aqf, print, rank, &state);
-	if (found)
-		*matchp = state.match;
-	return found;
+	*matchp = state.match;
+	return true;
 }
 
 void wn_aqf_query_batch(const struct wn_aqf *aqf, const struct wn_hash *hashes, size_t count,
 			bool *answersp)
 {
-	struct walk state;
-
 	for (size_t done = 0; done < count; done += BATCH) {
 		size_t here = count - done < BATCH ? count - done : BATCH;
 
 		for (size_t i = 0; i < here; i++)
 			prefetch(&aqf->table, wn__split(hashes[done + i], aqf->table.slots).quotient);
-		for (size_t i = 0; i < here; i++) {
-			struct wn__fingerprint print = wn__split(hashes[done + i], aqf->table.slots);
-
-			answersp[done + i] = live_query(aqf, print, &state);
-		}
+		for (size_t i = 0; i < here; i++)
+			answersp[done + i] = wn_aqf_query(aqf, hashes[done + i], NULL);
 	}
 }
 

@@ -47,62 +47,66 @@ void wn__set_meta(struct wn_aqf *aqf, unsigned which, uint64_t slot, bool on)
 	blend(aqf, (slot >> 6) * aqf->table.block_words + which, bit, on ? bit : 0);
 }
 
-/* The bits of [first, last] of a 64-bit word that is number `index` in a row. */
-static uint64_t stretch(uint64_t first, uint64_t last, uint64_t index)
-{
-	uint64_t from = first > index * 64 ? first - index * 64 : 0;
-	uint64_t to = last - index * 64;
-	uint64_t mask = to >= 63 ? UINT64_MAX : wn__low_bits((unsigned)to + 1);
-
-	return from >= 64 ? 0 : mask & ~wn__low_bits((unsigned)from);
-}
-
 /* Within one block, slots [first, last): each to the next place up. The slot at
  * `first` keeps a copy for the caller to overwrite. */
 static void slots_up(struct wn_aqf *aqf, uint64_t block, unsigned first, unsigned last)
 {
 	unsigned width = aqf->table.slot_bits;
-	uint64_t from = (uint64_t)(first + 1) * width;
-	uint64_t to = (uint64_t)(last + 1) * width - 1;
+	unsigned from = (first + 1) * width;
+	unsigned to = (last + 1) * width - 1;
 	uint64_t base = slots_index(aqf, block);
+	uint64_t at = base + (to >> 6), lowest = base + (from >> 6);
+	uint64_t mask = wn__low_bits((to & 63) + 1);
+	uint64_t word;
 
 	if (first == last)
 		return;
-	for (uint64_t at = to >> 6;; at--) {
-		uint64_t moved = load(aqf, base + at) << width;
+	word = load(aqf, at);
+	for (; at > lowest; at--, mask = UINT64_MAX) {
+		uint64_t below = load(aqf, at - 1);
 
-		if (at > 0)
-			moved |= load(aqf, base + at - 1) >> (64 - width);
-		blend(aqf, base + at, stretch(from, to, at), moved);
-		if (at == from >> 6)
-			break;
+		store(aqf, at, (word & ~mask) | ((word << width | below >> (64 - width)) & mask));
+		word = below;
 	}
+	mask &= ~wn__low_bits(from & 63);
+	if (at > base)
+		blend(aqf, at, mask, word << width | load(aqf, at - 1) >> (64 - width));
+	else
+		blend(aqf, at, mask, word << width);
 }
 
 /* Within one block, slots (first, last]: each to the next place down. */
 static void slots_down(struct wn_aqf *aqf, uint64_t block, unsigned first, unsigned last)
 {
 	unsigned width = aqf->table.slot_bits;
-	uint64_t from = (uint64_t)first * width;
-	uint64_t to = (uint64_t)last * width - 1;
+	unsigned from = first * width;
+	unsigned to = last * width - 1;
 	uint64_t base = slots_index(aqf, block);
+	uint64_t at = base + (from >> 6), highest = base + (to >> 6);
+	uint64_t mask = ~wn__low_bits(from & 63);
+	uint64_t word;
 
 	if (first == last)
 		return;
-	for (uint64_t at = from >> 6; at <= to >> 6; at++) {
-		uint64_t moved = load(aqf, base + at) >> width;
+	word = load(aqf, at);
+	for (; at < highest; at++, mask = UINT64_MAX) {
+		uint64_t above = load(aqf, at + 1);
 
-		if (at + 1 < width)
-			moved |= load(aqf, base + at + 1) << (64 - width);
-		blend(aqf, base + at, stretch(from, to, at), moved);
+		store(aqf, at, (word & ~mask) | ((word >> width | above << (64 - width)) & mask));
+		word = above;
 	}
+	mask &= wn__low_bits((to & 63) + 1);
+	if (at + 1 < base + width)
+		blend(aqf, at, mask, word >> width | load(aqf, at + 1) << (64 - width));
+	else
+		blend(aqf, at, mask, word >> width);
 }
 
 static void meta_up(struct wn_aqf *aqf, uint64_t block, unsigned which, unsigned first,
 		    unsigned last, bool carry)
 {
 	uint64_t index = block * aqf->table.block_words + which;
-	uint64_t mask = stretch(first, last, 0);
+	uint64_t mask = wn__low_bits(last + 1) & ~wn__low_bits(first);
 	uint64_t low = UINT64_C(1) << first;
 
 	blend(aqf, index, mask, (load(aqf, index) << 1 & ~low) | (carry ? low : 0));
@@ -112,7 +116,7 @@ static void meta_down(struct wn_aqf *aqf, uint64_t block, unsigned which, unsign
 		      unsigned last, bool carry)
 {
 	uint64_t index = block * aqf->table.block_words + which;
-	uint64_t mask = stretch(first, last, 0);
+	uint64_t mask = wn__low_bits(last + 1) & ~wn__low_bits(first);
 	uint64_t high = UINT64_C(1) << last;
 
 	blend(aqf, index, mask, (load(aqf, index) >> 1 & ~high) | (carry ? high : 0));

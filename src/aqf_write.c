@@ -235,50 +235,61 @@ static int find_stored(struct hold *hold, struct wn__fingerprint stored, uint32_
 	return wn__extensions_match(table, &spotp->place, stored, true) ? 0 : WN_ERR_MISMATCH;
 }
 
-/* The slot behind everything of quotients up to and including `slot`. */
-WN__INLINE uint64_t end_through(const struct hold *hold, uint64_t slot, bool fast)
+/* The first empty slot from `slot` on, or the table's end. A slot is empty if
+ * everything of quotients up to its own number ends before it. */
+WN__INLINE uint64_t look_for_empty(const struct hold *hold, uint64_t slot, bool fast)
 {
+	const struct wn__table *table = &hold->aqf->table;
 	uint64_t lowest = UINT64_MAX;
 
-	return wn__content_end(&hold->aqf->table, slot, true, true, fast, &lowest);
+	while (slot < wn__physical_slots(table)) {
+		uint64_t end = wn__content_end(table, slot, true, true, fast, &lowest);
+
+		if (end <= slot)
+			break;
+		slot = end;
+	}
+	return slot;
 }
 
-static uint64_t end_through_plain(const struct hold *hold, uint64_t slot)
+static uint64_t look_for_empty_plain(const struct hold *hold, uint64_t slot)
 {
-	return end_through(hold, slot, false);
+	return look_for_empty(hold, slot, false);
 }
 
-WN__TARGET_FAST static uint64_t end_through_fast(const struct hold *hold, uint64_t slot)
+WN__TARGET_FAST static uint64_t look_for_empty_fast(const struct hold *hold, uint64_t slot)
 {
-	return end_through(hold, slot, true);
-}
-
-static uint64_t find_end_through(struct hold *hold, uint64_t slot)
-{
-	uint64_t end;
-
-	reach(hold, slot);
-	do
-		end = hold->aqf->fast ? end_through_fast(hold, slot) : end_through_plain(hold, slot);
-	while (reach(hold, end));
-	return end;
+	return look_for_empty(hold, slot, true);
 }
 
 /* The first `count` empty slots from `slot` on. */
 static int find_empty_slots(struct hold *hold, uint64_t slot, unsigned count, uint64_t *emptyp)
 {
-	uint64_t limit = wn__physical_slots(&hold->aqf->table);
-
 	for (unsigned found = 0; found < count; slot++) {
-		uint64_t end;
+		uint64_t empty;
 
-		while (slot < limit && (end = find_end_through(hold, slot)) > slot)
-			slot = end;
-		if (slot >= limit)
+		do
+			empty = hold->aqf->fast ? look_for_empty_fast(hold, slot)
+						: look_for_empty_plain(hold, slot);
+		while (reach(hold, empty));
+		if (empty >= wn__physical_slots(&hold->aqf->table))
 			return WN_ERR_FULL;
-		emptyp[found++] = slot;
+		emptyp[found++] = slot = empty;
 	}
 	return 0;
+}
+
+/* The slot behind everything of quotients up to and including `slot`. */
+static uint64_t find_end_through(struct hold *hold, uint64_t slot)
+{
+	uint64_t lowest = UINT64_MAX;
+	uint64_t end;
+
+	reach(hold, slot);
+	do
+		end = wn__content_end(&hold->aqf->table, slot, true, true, false, &lowest);
+	while (reach(hold, end));
+	return end;
 }
 
 /* ---- moving ------------------------------------------------------------- */
