@@ -328,6 +328,8 @@ static int check_runs(const struct frozen *frozen, uint64_t key_count, const cha
 				return refuse(reasonp, "AdaptiveQF: wrong offset");
 		if (entry.minirun < last)
 			return refuse(reasonp, "AdaptiveQF: fingerprints out of order");
+		if (entry.count == 0 || entry.extensions > wn__max_extensions(table))
+			return refuse(reasonp, "AdaptiveQF: a fingerprint is too long");
 		fingerprints++;
 		used += 1 + entry.extensions +
 			wn__counter_digits(entry.count, table->slot_bits);

@@ -163,7 +163,7 @@ int wn__block_begin(struct wn__block_writer *writer, bool tiny, size_t payload_s
 	around = tiny ? (size_t)WN__TINY_MAX_TAIL_SIZE : (size_t)WN__BLOCK_MIN_SIZE;
 	if (payload_size > SIZE_MAX - around)
 		return ENOMEM;
-	writer->block = wn__calloc(1, payload_size + around);
+	writer->block = wn__alloc_table(payload_size + around);
 	if (!writer->block)
 		return ENOMEM;
 	writer->size = payload_size + around;

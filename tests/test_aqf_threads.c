@@ -194,11 +194,20 @@ static void change_own(struct worker *worker, struct own_key *key)
 		adapt_own(worker, key);
 }
 
+/* As many operations as asked for, or until told to stop. */
+static bool goes_on(const struct worker *worker, uint64_t operations)
+{
+	if (worker->wrong)
+		return false;
+	return worker->stop ? !__atomic_load_n(worker->stop, __ATOMIC_RELAXED)
+			    : operations < worker->operations;
+}
+
 static void *change_all(void *arg)
 {
 	struct worker *worker = arg;
 
-	for (uint64_t i = 0; i < worker->operations && !worker->wrong; i++) {
+	for (uint64_t i = 0; goes_on(worker, i); i++) {
 		struct own_key *key =
 			&worker->keys[test_random(&worker->random) % worker->key_count];
 
@@ -235,8 +244,9 @@ static void *read_all(void *arg)
 		if (key->has_fixed && wn_aqf_query(worker->aqf, key->fixed, &match) &&
 		    match.known)
 			blame(worker, "a false positive came back to a reader");
-		wn_aqf_query_batch(worker->aqf, (struct wn_hash[]){key->hash, key->fixed, key->hash},
-				   3, answers);
+		wn_aqf_query_batch(worker->aqf,
+				   (struct wn_hash[]){key->hash, key->fixed, key->hash}, 3,
+				   answers);
 		if (!answers[0] || !answers[2])
 			blame(worker, "a stored key was denied to a reader in a batch");
 	}
@@ -524,36 +534,79 @@ START_TEST(threads_that_meet_at_region_borders_do_not_lose_anything)
 }
 END_TEST
 
-/* One cluster over three regions, whose blocks' offsets are all full: every writer needs
- * the region where it begins. Readers are at it too. */
+/* 7,000 keys that fill the slots from 3,900 on, over the borders at 4,096 and 8,192. */
+static void make_cluster(struct worker *worker)
+{
+	for (size_t i = 0; i < worker->key_count; i++) {
+		worker->keys[i].hash = craft_key(worker->aqf, 3900 + i % 200, 2 * (i / 200),
+						 &worker->random);
+		insert_own(worker, &worker->keys[i]);
+	}
+	ck_assert_ptr_null(worker->wrong);
+	ck_assert_uint_eq(worker->aqf->offsets[8192 / 64], WN__OFFSET_MANY);
+}
+
+/* A change at the cluster's start moves slots two regions on, where others are at work.
+ * Readers are at it too. */
 START_TEST(threads_that_share_a_cluster_over_regions_do_not_lose_anything)
 {
-	uint64_t random = test_seed("cluster", 350);
+	static const uint64_t first[] = {3900, 8300, 10700};
+	uint64_t random = test_seed("cluster", 350 + (uint64_t)_i);
 	struct wn_aqf *aqf = new_filter(17000, 14);
-	size_t fixed = 7000, count = fixed + 400;
-	struct own_key *keys = make_keys(aqf, count, 100, &random);
-	struct worker first = {.aqf = aqf, .random = random}, reader;
-	uint64_t done[5];
+	size_t fixed = 7000, count = fixed + 900;
+	struct own_key *keys = calloc(count, sizeof(*keys));
 	bool stop = false;
-
-	/* Onto the quotients just below the first border, and two hundred behind. */
-	for (size_t i = 0; i < count; i++)
-		keys[i].hash = craft_key(aqf, 3900 + i % 300, i / 300 * 3 + 1, &random);
-	for (size_t i = 0; i < fixed; i++)
-		insert_own(&first, &keys[i]);
-	ck_assert_ptr_null(first.wrong);
-	ck_assert_uint_eq(aqf->offsets[8192 / 64], WN__OFFSET_MANY);
-	reader = (struct worker){
+	struct worker reader = {
 		.aqf = aqf,
 		.keys = keys,
 		.key_count = fixed,
-		.random = random + 9,
+		.random = random,
 		.stop = &stop,
 	};
+	uint64_t done[5];
+
+	make_cluster(&reader);
+	for (size_t i = fixed; i < count; i++)
+		keys[i].hash = craft_key(aqf, first[i % 3] + i / 3 % 300, 2 * i + 1, &random);
 	start(&reader, read_all);
-	run_writers(aqf, keys + fixed, count - fixed, 3, 6000, random, done);
+	run_writers(aqf, keys + fixed, count - fixed, 2 + (unsigned)_i, 12000, random, done);
 	__atomic_store_n(&stop, true, __ATOMIC_RELAXED);
 	join(&reader);
+	check_after(aqf, keys, count);
+	free(keys);
+	wn_aqf_destroy(aqf);
+}
+END_TEST
+
+/* Where a cluster ends is counted from the block it starts in. A writer far inside the
+ * cluster must not count there while another changes that block, though the two move
+ * no slot in common. */
+START_TEST(a_cluster_is_measured_from_a_block_that_stands_still)
+{
+	uint64_t random = test_seed("measure", 360);
+	struct wn_aqf *aqf = new_filter(17000, 14);
+	size_t fixed = 7000, share = 20, count = fixed + 2 * share;
+	struct own_key *keys = calloc(count, sizeof(*keys));
+	bool stop = false;
+	struct worker before = {.aqf = aqf, .random = random, .key_count = fixed, .keys = keys};
+	struct worker inside = {.aqf = aqf, .random = random + 1, .key_count = share};
+
+	make_cluster(&before);
+	before.keys = keys + fixed;
+	before.key_count = share;
+	before.stop = &stop;
+	inside.keys = before.keys + share;
+	inside.operations = scaled(20000);
+	for (size_t i = 0; i < share; i++) {
+		before.keys[i].hash = craft_key(aqf, 3841 + i, 1, &random);
+		inside.keys[i].hash = craft_key(aqf, 8300 + 100 * i, 1, &random);
+	}
+	start(&before, change_all);
+	start(&inside, change_all);
+	pthread_join(inside.thread, NULL);
+	__atomic_store_n(&stop, true, __ATOMIC_RELAXED);
+	join(&before);
+	ck_assert_msg(!inside.wrong, "%s", inside.wrong);
 	check_after(aqf, keys, count);
 	free(keys);
 	wn_aqf_destroy(aqf);
@@ -571,7 +624,9 @@ int main(void)
 	tcase_add_loop_test(tests, keys_inserted_by_many_threads_are_all_there, 0, 3);
 	tcase_add_loop_test(tests, threads_that_change_a_small_filter_do_not_lose_anything, 0, 6);
 	tcase_add_loop_test(tests, threads_that_meet_at_region_borders_do_not_lose_anything, 0, 6);
-	tcase_add_test(tests, threads_that_share_a_cluster_over_regions_do_not_lose_anything);
+	tcase_add_loop_test(tests, threads_that_share_a_cluster_over_regions_do_not_lose_anything, 0,
+			    3);
+	tcase_add_test(tests, a_cluster_is_measured_from_a_block_that_stands_still);
 	suite_add_tcase(suite, tests);
 	return test_run(suite);
 }
