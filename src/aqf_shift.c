@@ -137,7 +137,8 @@ static void raise_offset(struct wn_aqf *aqf, uint64_t block)
 
 void wn__open_gap(struct wn_aqf *aqf, uint64_t quotient, uint64_t slot, uint64_t empty)
 {
-	for (uint64_t block = empty >> 6;; block--) {
+	/* An empty slot is blank already. */
+	for (uint64_t block = empty >> 6; slot != empty; block--) {
 		bool lowest = block == slot >> 6;
 		unsigned first = lowest ? slot & 63 : 0;
 		unsigned last = block == empty >> 6 ? empty & 63 : 63;

@@ -262,21 +262,15 @@ WN__TARGET_FAST static uint64_t look_for_empty_fast(const struct hold *hold, uin
 	return look_for_empty(hold, slot, true);
 }
 
-/* The first `count` empty slots from `slot` on. */
-static int find_empty_slots(struct hold *hold, uint64_t slot, unsigned count, uint64_t *emptyp)
+static uint64_t find_empty(struct hold *hold, uint64_t slot)
 {
-	for (unsigned found = 0; found < count; slot++) {
-		uint64_t empty;
+	uint64_t empty;
 
-		do
-			empty = hold->aqf->fast ? look_for_empty_fast(hold, slot)
-						: look_for_empty_plain(hold, slot);
-		while (reach(hold, empty));
-		if (empty >= wn__physical_slots(&hold->aqf->table))
-			return WN_ERR_FULL;
-		emptyp[found++] = slot = empty;
-	}
-	return 0;
+	do
+		empty = hold->aqf->fast ? look_for_empty_fast(hold, slot)
+					: look_for_empty_plain(hold, slot);
+	while (reach(hold, empty));
+	return empty;
 }
 
 /* The slot behind everything of quotients up to and including `slot`. */
@@ -294,14 +288,28 @@ static uint64_t find_end_through(struct hold *hold, uint64_t slot)
 
 /* ---- moving ------------------------------------------------------------- */
 
-/* Make `count` blank slots at `slot`, in the held quotient's run. */
+/* Make a blank slot at `slot`, in the held quotient's run. */
+static int open_slot(struct hold *hold, uint64_t slot)
+{
+	uint64_t empty = find_empty(hold, slot);
+
+	if (empty >= wn__physical_slots(&hold->aqf->table))
+		return WN_ERR_FULL;
+	wn__open_gap(hold->aqf, hold->quotient, slot, empty);
+	return 0;
+}
+
+/* Make `count` of them, or none. */
 static int open_slots(struct hold *hold, uint64_t slot, unsigned count)
 {
 	uint64_t empty[MAX_NEW_SLOTS];
-	int err = find_empty_slots(hold, slot, count, empty);
+	uint64_t next = slot;
 
-	if (err)
-		return err;
+	for (unsigned at = 0; at < count; at++, next++) {
+		empty[at] = next = find_empty(hold, next);
+		if (next >= wn__physical_slots(&hold->aqf->table))
+			return WN_ERR_FULL;
+	}
 	for (unsigned at = 0; at < count; at++)
 		wn__open_gap(hold->aqf, hold->quotient, slot, empty[at]);
 	return 0;
@@ -346,7 +354,7 @@ static int insert_held(struct hold *hold, uint64_t remainder, unsigned tag, uint
 	if (!has_room(aqf, 1, aqf->insert_limit))
 		return WN_ERR_FULL;
 	spot = find_back(hold, remainder);
-	err = open_slots(hold, spot.place.slot, 1);
+	err = open_slot(hold, spot.place.slot);
 	if (err)
 		return err;
 	wn__set_slot(aqf, spot.place.slot, remainder << aqf->table.tag_bits | tag);
