@@ -463,10 +463,11 @@ static bool print_verdict(const struct demo *demo, tallies_table tallies)
 		       (unsigned long long)denied, (unsigned long long)returned);
 		return false;
 	}
-	printf("Against %s with the same bits per key, winnow cut the wasted disk reads %.1f-fold on "
-	       "Zipfian queries, %.1f-fold on uniform ones and %.1f-fold under an adversary; it made "
-	       "no mistake twice, and denied no stored key.\n",
-	       demo->with_rocksdb ? "RocksDB's Bloom filter" : "the same filter that learns nothing",
+	printf("Against %s with the same bits per key, winnow cut the wasted disk reads "
+	       "%.1f-fold on Zipfian queries, %.1f-fold on uniform ones and %.1f-fold under an "
+	       "adversary; it made no mistake twice, and denied no stored key.\n",
+	       demo->with_rocksdb ? "RocksDB's Bloom filter"
+				  : "the same filter that learns nothing",
 	       fold(tallies[WORKLOAD_ZIPF]), fold(tallies[WORKLOAD_UNIFORM]),
 	       fold(tallies[WORKLOAD_ADVERSARY]));
 	return true;
@@ -498,7 +499,8 @@ static void print_setting(const struct demo *demo, const char *why_not)
 		printf("Bloom is that of RocksDB %s; winnow is told of each wasted disk read.\n\n",
 		       rf_version());
 	else
-		printf("No RocksDB (%s): winnow's filter that is told nothing stands in for it.\n\n",
+		printf("No RocksDB (%s): winnow's filter that is told nothing stands in for "
+		       "it.\n\n",
 		       why_not);
 }
 

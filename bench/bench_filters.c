@@ -37,7 +37,8 @@ void report_add(struct report *report, const char *name, const char *unit, enum 
 	if (at == report->row_count) {
 		if (at == REPORT_MAX_ROWS)
 			bench_die("too many rows");
-		report->rows[report->row_count++] = (struct report_row){ .name = name, .unit = unit };
+		report->rows[report->row_count++] =
+			(struct report_row){ .name = name, .unit = unit };
 	}
 	cell = &report->rows[at].cells[column];
 	if (cell->count < REPORT_MAX_REPEAT)

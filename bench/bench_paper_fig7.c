@@ -198,7 +198,9 @@ static void run_trial(struct fig7 *figure, uint64_t number)
 	rank_set_init(&trial.seen, figure->queries);
 	measure_point(&trial, &figure->points[0]);
 	for (uint64_t i = 1; i <= POINTS; i++) {
-		ask_and_adapt(&trial, figure->queries * i / POINTS - figure->queries * (i - 1) / POINTS);
+		uint64_t done = figure->queries * (i - 1) / POINTS;
+
+		ask_and_adapt(&trial, figure->queries * i / POINTS - done);
 		measure_point(&trial, &figure->points[i]);
 	}
 	for (size_t i = 0; i < figure->num; i++)
@@ -277,7 +279,8 @@ static void write_plot(const struct fig7 *figure)
 		"set xlabel 'million queries'\n"
 		"set ylabel 'false-positive rate'\n"
 		"set y2label 'extra bits per item'\n"
-		"set logscale y\nset format y '10^{%%L}'\nset y2tics\nset ytics nomirror\nset grid\n"
+		"set logscale y\nset format y '10^{%%L}'\n"
+		"set y2tics\nset ytics nomirror\nset grid\n"
 		"plot $points using 1:3 with lines lw 2 title 'rate, mean over universes', "
 		"'' using 1:2 with points pt 7 ps 0.4 title 'rate, sampled', "
 		"'' using 1:4 axes x1y2 with lines dt 2 title 'extra bits per item (right)'\n",

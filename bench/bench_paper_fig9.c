@@ -122,8 +122,9 @@ static void measure_dynamic(struct fig9 *figure, struct ratio *ratio)
 		const size_t count = list == WN_LIST_YES ? ratio->yes : ratio->no;
 
 		for (size_t i = 0; i < count; i++) {
-			const struct bench_key key = bench_key(
-				figure->seed, list == WN_LIST_YES ? BENCH_STORED : BENCH_MISSING, i);
+			const struct bench_key key =
+				bench_key(figure->seed,
+					  list == WN_LIST_YES ? BENCH_STORED : BENCH_MISSING, i);
 
 			bench_ok(wn_yesno_add(lists, (enum wn_list)list, &key, BENCH_KEY_SIZE),
 				 "adding to a list");

@@ -461,11 +461,15 @@ static uint64_t blocks_in_use(const struct wn_aqf *aqf)
 static void copy_words(const struct wn__table *from, const struct wn__table *to,
 		       unsigned char *words)
 {
+	uint32_t left_out = from->meta_words - to->meta_words;
+
 	for (uint64_t block = 0; block < to->blocks; block++) {
 		for (uint32_t at = 0; at < to->block_words; at++, words += 8) {
-			uint32_t skip = at >= to->meta_words ? from->meta_words - to->meta_words : 0;
+			uint64_t index = block * from->block_words + at;
 
-			put_le64(words, wn__word(from, block * from->block_words + at + skip, true));
+			if (at >= to->meta_words)
+				index += left_out;
+			put_le64(words, wn__word(from, index, true));
 		}
 	}
 }

@@ -325,8 +325,8 @@ static void freeze_and_thaw(struct model *model)
 	size_t size;
 
 	expect(wn_aqf_freeze(model->aqf, model->secret, &block, &size) == 0);
-	ck_assert_msg(wn_filter_open(block, size, WN_CHECK_ALL, model->secret, &filter, &reason) == 0,
-		      "refused: %s", reason);
+	if (wn_filter_open(block, size, WN_CHECK_ALL, model->secret, &filter, &reason))
+		ck_abort_msg("refused: %s", reason);
 	for (uint32_t key = 0; key < KEYS; key++) {
 		struct wn_match live = {0}, dead = {0};
 		bool maybe = wn_aqf_query(model->aqf, model->keys[key].hash, &live);

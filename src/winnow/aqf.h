@@ -31,7 +31,8 @@ struct wn_aqf;
 struct wn_aqf_options {
 	uint64_t capacity;       /* keys it must hold; 1 to WN_AQF_MAX_KEYS; no default */
 	unsigned remainder_bits; /* 2 to 32; default 9: one false positive in 512 at full load */
-	double load;             /* share of the slots that inserts may fill; (0, 0.95]; default 0.95 */
+	double load;             /* share of the slots that inserts may fill; up to 0.95,
+				  * which is the default */
 	double adapt_load;       /* share that extensions and counters may fill as well;
 				  * load to 0.99; default 0.98 */
 	unsigned tag_bits;       /* 0 or 1: a bit of the caller's beside each fingerprint */
@@ -143,7 +144,7 @@ struct wn_aqf_entry {
 	uint32_t extensions;   /* extension slots */
 	uint64_t count;
 	unsigned tag;
-	struct wn_hash fraction; /* the bits behind the quotient that are stored, first bit on top; rest 0 */
+	struct wn_hash fraction; /* the stored bits behind the quotient, first bit on top */
 	unsigned fraction_bits;  /* how many those are: remainder and extensions */
 };
 
