@@ -470,8 +470,13 @@ int wn_aqf_merge(const struct wn_aqf *a, const struct wn_aqf *b, struct wn_aqf *
 	*newp = NULL;
 	if (!can_merge(a, b))
 		return WN_ERR_MISMATCH;
-	for (; used > a->load * (double)slots + 1e-6; slots *= 2, bits--)
-		if (bits <= WN_AQF_MIN_REMAINDER_BITS)
-			return WN_ERR_FULL;
-	return reshape(a, b, slots, bits, newp);
+	for (;; slots *= 2, bits--) {
+		int err = WN_ERR_FULL;
+
+		if (used <= a->load * (double)slots + 1e-6)
+			err = reshape(a, b, slots, bits, newp);
+		/* Crafted hashes can crowd the table's end though there is room. */
+		if (err != WN_ERR_FULL || bits <= WN_AQF_MIN_REMAINDER_BITS)
+			return err;
+	}
 }

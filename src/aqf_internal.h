@@ -55,6 +55,11 @@ wn__query_batch_fn wn__frozen_batch_portable;
 wn__query_fn *wn__frozen_query_for(const struct wn__table *table);
 wn__query_batch_fn *wn__frozen_batch_for(const struct wn__table *table);
 
+/* The first fingerprint that matches from `rank` on; what comes after a match is
+ * found from its rank + 1. Not known: the table is damaged, and the answer "maybe". */
+bool wn__frozen_query_from(const struct wn__table *table, struct wn_hash hash, uint32_t rank,
+			   struct wn_match *matchp);
+
 /* ---- moving slots (aqf_shift.c) ----------------------------------------- */
 
 /* Words and slots of a living table, for its writer. */

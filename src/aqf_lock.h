@@ -56,7 +56,9 @@ static inline void wn__region_lock(struct wn__region *region)
 
 static inline void wn__region_unlock(struct wn__region *region)
 {
-	__atomic_store_n(&region->version, region->version + 1, __ATOMIC_RELEASE);
+	uint32_t version = __atomic_load_n(&region->version, __ATOMIC_RELAXED);
+
+	__atomic_store_n(&region->version, version + 1, __ATOMIC_RELEASE);
 }
 
 /* The sum of the versions from `low` to `high`, or an odd number while one is

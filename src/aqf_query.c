@@ -2,9 +2,9 @@
  *
  * Where does the quotient's run start (rank and select within one block and the
  * next); is the remainder among its slots (several compared at once); do the extensions
- * agree? Most queries are for keys that are not there. The common case touches one offset byte, the block's metadata
- * and one or two words of slots, and has no loop. What does not fit this picture, and
- * what is not "no", falls to walk_run(), which is right in all cases. */
+ * agree? Most queries are for keys that are not there. The common case touches one
+ * offset byte, the block's metadata and one or two words of slots, and has no loop. What
+ * does not fit this picture falls to walk_run(), which is right in all cases. */
 #include <string.h>
 
 #include "aqf_internal.h"
@@ -161,7 +161,8 @@ WN__INLINE enum answer glance(const struct wn__table *table, struct wn__fingerpr
 		return WALK;
 	rest = window >> start;
 	start += from;
-	lanes = wn__window_at(table, start < 64 ? base : base + table->block_words, start & 63, live);
+	lanes = wn__window_at(table, start < 64 ? base : base + table->block_words, start & 63,
+			      live);
 	last = wn__lowest_bit(rest, fast);
 	odd |= last >= table->lanes;
 	/* Slot 63 may have extra slots in a block that was not looked at. */
@@ -326,6 +327,19 @@ wn__query_batch_fn *wn__frozen_batch_for(const struct wn__table *table)
 	return table->meta_words == 3 ? batch_extended_fast : batch_plain_fast;
 }
 
+bool wn__frozen_query_from(const struct wn__table *table, struct wn_hash hash, uint32_t rank,
+			   struct wn_match *matchp)
+{
+	struct wn__fingerprint print = wn__split(hash, table->slots);
+	struct walk state = {.lowest_block = UINT64_MAX};
+
+	if (!wn__is_occupied(table, print.quotient, false) ||
+	    !walk_run(table, print, rank, &state, false, false))
+		return false;
+	*matchp = state.match;
+	return true;
+}
+
 /* ---- living ------------------------------------------------------------- */
 
 /* A glance under its region's version; WALK also when a writer was at it. */
@@ -466,10 +480,10 @@ void wn_aqf_query_batch(const struct wn_aqf *aqf, const struct wn_hash *hashes, 
 	for (size_t done = 0; done < count; done += BATCH) {
 		size_t here = count - done < BATCH ? count - done : BATCH;
 
-		for (size_t i = 0; i < here; i++)
-			prefetch(&aqf->table, wn__split(hashes[done + i], aqf->table.slots).quotient);
-		for (size_t i = 0; i < here; i++)
-			answersp[done + i] = wn_aqf_query(aqf, hashes[done + i], NULL);
+		for (size_t i = done; i < done + here; i++)
+			prefetch(&aqf->table, wn__split(hashes[i], aqf->table.slots).quotient);
+		for (size_t i = done; i < done + here; i++)
+			answersp[i] = wn_aqf_query(aqf, hashes[i], NULL);
 	}
 }
 

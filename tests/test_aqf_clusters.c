@@ -126,9 +126,9 @@ START_TEST(a_long_cluster_is_taken_down_from_any_end)
 								   subject.count);
 
 		delete_item(&subject, at);
-		if (subject.count % 100 == 0)
+		if (subject.count % 200 == 0)
 			check_subject(&subject);
-		else if (subject.count % 20 == 0)
+		else if (subject.count % 50 == 0)
 			check_keys(&subject);
 	}
 	check_subject(&subject);
