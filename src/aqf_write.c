@@ -200,6 +200,18 @@ WN__TARGET_FAST static void look_for_back_fast(const struct hold *hold, uint64_t
 	look_for_back(hold, remainder, spot, true);
 }
 
+static void look_for_rank_plain(const struct hold *hold, uint64_t remainder, uint32_t rank,
+				struct spot *spot)
+{
+	look_for_rank(hold, remainder, rank, spot, false);
+}
+
+WN__TARGET_FAST static void look_for_rank_fast(const struct hold *hold, uint64_t remainder,
+					       uint32_t rank, struct spot *spot)
+{
+	look_for_rank(hold, remainder, rank, spot, true);
+}
+
 static struct spot find_back(struct hold *hold, uint64_t remainder)
 {
 	struct spot spot;
@@ -217,9 +229,12 @@ static struct spot find_rank(struct hold *hold, uint64_t remainder, uint32_t ran
 {
 	struct spot spot;
 
-	do
-		look_for_rank(hold, remainder, rank, &spot, false);
-	while (reach(hold, spot.seen));
+	do {
+		if (hold->aqf->fast)
+			look_for_rank_fast(hold, remainder, rank, &spot);
+		else
+			look_for_rank_plain(hold, remainder, rank, &spot);
+	} while (reach(hold, spot.seen));
 	return spot;
 }
 
@@ -273,19 +288,6 @@ static uint64_t find_empty(struct hold *hold, uint64_t slot)
 	return empty;
 }
 
-/* The slot behind everything of quotients up to and including `slot`. */
-static uint64_t find_end_through(struct hold *hold, uint64_t slot)
-{
-	uint64_t lowest = UINT64_MAX;
-	uint64_t end;
-
-	reach(hold, slot);
-	do
-		end = wn__content_end(&hold->aqf->table, slot, true, true, false, &lowest);
-	while (reach(hold, end));
-	return end;
-}
-
 /* ---- moving ------------------------------------------------------------- */
 
 /* Make a blank slot at `slot`, in the held quotient's run. */
@@ -317,17 +319,40 @@ static int open_slots(struct hold *hold, uint64_t slot, unsigned count)
 
 /* Where a gap closed in the held quotient's run stops to move things: the first
  * slot that is empty or starts a run in its own place. */
-static uint64_t find_stop(struct hold *hold)
+WN__INLINE uint64_t look_for_stop(const struct hold *hold, bool fast)
 {
-	uint64_t end = find_end_through(hold, hold->quotient);
+	const struct wn__table *table = &hold->aqf->table;
+	uint64_t lowest = UINT64_MAX;
+	uint64_t end = wn__content_end(table, hold->quotient, true, true, fast, &lowest);
 
-	for (;;) {
-		uint64_t next = find_end_through(hold, end - 1);
+	while (end < wn__physical_slots(table)) {
+		uint64_t next = wn__content_end(table, end - 1, true, true, fast, &lowest);
 
 		if (next <= end)
-			return end;
+			break;
 		end = next;
 	}
+	return end;
+}
+
+static uint64_t look_for_stop_plain(const struct hold *hold)
+{
+	return look_for_stop(hold, false);
+}
+
+WN__TARGET_FAST static uint64_t look_for_stop_fast(const struct hold *hold)
+{
+	return look_for_stop(hold, true);
+}
+
+static uint64_t find_stop(struct hold *hold)
+{
+	uint64_t stop;
+
+	do
+		stop = hold->aqf->fast ? look_for_stop_fast(hold) : look_for_stop_plain(hold);
+	while (reach(hold, stop));
+	return stop;
 }
 
 static void close_slots(struct hold *hold, uint64_t slot, uint64_t count)
