@@ -1,11 +1,7 @@
 /* rocksdb_filters.cc - see rocksdb_filters.h.
  *
- * Since version 7.0 RocksDB names FilterBitsBuilder and FilterBitsReader in its
- * headers but keeps their members to itself. The built-in filters are reached by
- * declaring the two here with their virtual functions in RocksDB's order, as it
- * was from 7.0 to 9.5. Nothing here is ever constructed, only called; the
- * destructors are declared but not defined, so that this file emits no virtual
- * table which could stand in for the library's own. */
+ * RocksDB hides the classes of its filters; the adapter's filter_bits.h declares
+ * them, and configure has proved that they fit. */
 #include "rocksdb_filters.h"
 
 #include <cstdio>
@@ -20,30 +16,7 @@
 #include <rocksdb/table.h>
 #include <rocksdb/version.h>
 
-#define RF_KNOWN_VERSION(major, minor) \
-	(((major) >= 7 && (major) <= 8) || ((major) == 9 && (minor) <= 5))
-
-namespace ROCKSDB_NAMESPACE {
-
-class FilterBitsBuilder {
-public:
-	virtual ~FilterBitsBuilder();
-	virtual void AddKey(const Slice &key) = 0;
-	virtual size_t EstimateEntriesAdded() = 0;
-	virtual Slice Finish(std::unique_ptr<const char[]> *bytes) = 0;
-	virtual Slice Finish(std::unique_ptr<const char[]> *bytes, Status *status) = 0;
-	virtual Status MaybePostVerify(const Slice &bytes) = 0;
-	virtual size_t ApproximateNumEntries(size_t size) = 0;
-};
-
-class FilterBitsReader {
-public:
-	virtual ~FilterBitsReader();
-	virtual bool MayMatch(const Slice &key) = 0;
-	virtual void MayMatch(int count, Slice **keys, bool *answers) = 0;
-};
-
-} // namespace ROCKSDB_NAMESPACE
+#include "filter_bits.h"
 
 namespace rocks = ROCKSDB_NAMESPACE;
 
@@ -92,12 +65,6 @@ bool rf_check(char *message, size_t size)
 {
 	int major = 0, minor = 0;
 
-	if (!RF_KNOWN_VERSION(ROCKSDB_MAJOR, ROCKSDB_MINOR)) {
-		snprintf(message, size,
-			 "built for RocksDB %d.%d, whose internal filter classes are not known "
-			 "here (7.0 to 9.5 are)", ROCKSDB_MAJOR, ROCKSDB_MINOR);
-		return false;
-	}
 	sscanf(rf_version(), "%d.%d", &major, &minor);
 	if (major != ROCKSDB_MAJOR || minor != ROCKSDB_MINOR) {
 		snprintf(message, size, "built for RocksDB %d.%d, but the library is %s",

@@ -11,7 +11,7 @@ export DEBIAN_FRONTEND=noninteractive
 # Both are read by the scripts that source this file.
 # shellcheck disable=SC2034
 build_packages=(build-essential autoconf automake libtool pkg-config check
-	libxxhash-dev librocksdb-dev libleveldb-dev)
+	libxxhash-dev librocksdb-dev libleveldb-dev rocksdb-tools)
 # shellcheck disable=SC2034
 lint_packages=(cppcheck shellcheck mandoc codespell)
 

@@ -6,10 +6,10 @@
 
 /* As malloc(), calloc(count, size) and realloc(): NULL when there is no memory
  * or the product overflows. Size 0 gives a unique pointer. Free with free()
- * (blocks handed to the user are free()d by him). */
-void *wn__alloc(size_t size);
-void *wn__calloc(size_t count, size_t size);
-void *wn__realloc(void *memory, size_t size);
+ * (blocks handed to the user are free()d by him). Exported for the adapters. */
+WN_PUBLIC void *wn__alloc(size_t size);
+WN_PUBLIC void *wn__calloc(size_t count, size_t size);
+WN_PUBLIC void *wn__realloc(void *memory, size_t size);
 
 /* Memory for large arrays: 64-byte aligned, huge pages asked for where they help.
  * Free with free(). */

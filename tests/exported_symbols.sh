@@ -1,30 +1,38 @@
 #!/bin/sh
-# The shared library shows names that begin with wn_, and every function that a
-# public header declares.
+# The shared libraries show names that begin with wn_, and every function that
+# their public headers declare.
 set -eu
 
 builddir=${WN_BUILDDIR:?run me with make check}
 srcdir=${WN_SRCDIR:?run me with make check}
-library=$builddir/.libs/libwinnow.so
-if ! test -e "$library"; then
+if ! test -e "$builddir/.libs/libwinnow.so"; then
 	echo 'no shared library in this build'
 	exit 77
 fi
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 
-nm -D --defined-only "$library" | awk '{ print $NF }' | sort -u >"$tmp/exported"
+# compare LIBRARY HEADER...
+compare()
+{
+	nm -D --defined-only "$builddir/.libs/$1" | awk '{ print $NF }' | sort -u >"$tmp/exported"
+	# What instrumented builds add begins with an underscore; C++ names do, too.
+	if grep -v -e '^wn_' -e '^_[^Z]' "$tmp/exported"; then
+		echo "these names are exported from $1 and should not be"
+		exit 1
+	fi
+	library=$1
+	shift
+	cat "$@" | tr '\n\t' '  ' | grep -o 'WN_PUBLIC [^;]*;' |
+		sed -n 's/^[^(]*[ *]\(wn_[a-z0-9_]*\)(.*/\1/p' | sort -u >"$tmp/declared"
+	test -s "$tmp/declared" || { echo 'found no declarations'; exit 1; }
+	if comm -13 "$tmp/exported" "$tmp/declared" | grep .; then
+		echo "these functions are declared in a public header and $library does not export them"
+		exit 1
+	fi
+}
 
-# What instrumented builds add begins with an underscore.
-if grep -v -e '^wn_' -e '^_' "$tmp/exported"; then
-	echo 'these names are exported and should not be'
-	exit 1
-fi
-
-cat "$srcdir"/src/winnow/*.h | tr '\n\t' '  ' | grep -o 'WN_PUBLIC [^;]*;' |
-	sed -n 's/^[^(]*[ *]\(wn_[a-z0-9_]*\)(.*/\1/p' | sort -u >"$tmp/declared"
-test -s "$tmp/declared" || { echo 'found no declarations'; exit 1; }
-if comm -13 "$tmp/exported" "$tmp/declared" | grep .; then
-	echo 'these functions are declared in a public header and not exported'
-	exit 1
+compare libwinnow.so "$srcdir"/src/winnow/*.h
+if test -e "$builddir/.libs/libwinnow-rocksdb.so"; then
+	compare libwinnow-rocksdb.so "$srcdir"/adapters/rocksdb/winnow/*.h
 fi

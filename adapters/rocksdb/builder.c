@@ -1,0 +1,168 @@
+/* builder.c - one table's filter, or its partitions one after the other. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include <winnow/error.h>
+#include <winnow/filter.h>
+
+#include "alloc.h"
+#include "policy.h"
+
+/* The last of a row that mostly repeats itself. */
+struct last {
+	struct wn_hash hash;
+	bool known;
+};
+
+struct builder {
+	struct wn__policy *policy;
+	struct wn_builder *keys;
+	struct last key, prefix; /* of add_with_prefix() */
+	bool verify;
+	bool finished; /* keys are still there, for verify() only */
+	bool failed;   /* a key is missing: there can be no filter */
+};
+
+void *wn__builder_create(void *shared, bool verify)
+{
+	struct wn__policy *policy = shared;
+	struct builder *builder = wn__calloc(1, sizeof(*builder));
+
+	if (!builder || wn_builder_create(policy->config, policy->secret, &builder->keys)) {
+		free(builder);
+		wn__policy_count(policy, WN__FILTERS_GIVEN_UP, 1);
+		return NULL;
+	}
+	builder->policy = wn__policy_hold(policy);
+	builder->verify = verify;
+	return builder;
+}
+
+void wn__builder_destroy(void *given)
+{
+	struct builder *builder = given;
+
+	wn_builder_destroy(builder->keys);
+	wn__policy_release(builder->policy);
+	free(builder);
+}
+
+static void empty_builder(struct builder *builder)
+{
+	wn_builder_reset(builder->keys);
+	builder->key.known = false;
+	builder->prefix.known = false;
+	builder->finished = false;
+	builder->failed = false;
+}
+
+void wn__builder_add(void *given, struct wn__bytes key)
+{
+	struct builder *builder = given;
+
+	if (builder->finished)
+		empty_builder(builder);
+	if (wn_builder_add(builder->keys, key.data, key.size))
+		builder->failed = true;
+}
+
+static void add_unless_last(struct builder *builder, struct wn__bytes key, struct last *last)
+{
+	struct wn_hash hash = wn_hash(builder->policy->secret, key.data, key.size);
+
+	if (last->known && wn_hash_compare(last->hash, hash) == 0)
+		return;
+	*last = (struct last){hash, true};
+	if (wn_builder_add_hash(builder->keys, hash))
+		builder->failed = true;
+}
+
+void wn__builder_add_with_prefix(void *given, struct wn__bytes key, struct wn__bytes prefix)
+{
+	struct builder *builder = given;
+
+	if (builder->finished)
+		empty_builder(builder);
+	add_unless_last(builder, prefix, &builder->prefix);
+	add_unless_last(builder, key, &builder->key);
+}
+
+size_t wn__builder_count(const void *given)
+{
+	const struct builder *builder = given;
+
+	return builder->finished ? 0 : wn_builder_count(builder->keys);
+}
+
+static void count_filter(const struct builder *builder, size_t size)
+{
+	size_t keys;
+
+	wn_builder_hashes(builder->keys, &keys);
+	wn__policy_count(builder->policy, WN__FILTERS_BUILT, 1);
+	wn__policy_count(builder->policy, WN__FILTER_KEYS, keys);
+	wn__policy_count(builder->policy, WN__FILTER_BYTES, size);
+}
+
+void wn__builder_give_up(void *given)
+{
+	const struct builder *builder = given;
+
+	wn__policy_count(builder->policy, WN__FILTERS_GIVEN_UP, 1);
+}
+
+void wn__builder_finish(void *given, void **blockp, size_t *sizep)
+{
+	struct builder *builder = given;
+
+	*blockp = NULL;
+	*sizep = 0;
+	if (builder->finished)
+		empty_builder(builder);
+	if (builder->failed || wn_builder_finish(builder->keys, blockp, sizep))
+		wn__builder_give_up(builder);
+	else
+		count_filter(builder, *sizep);
+	if (builder->verify && *blockp)
+		builder->finished = true;
+	else
+		empty_builder(builder);
+}
+
+bool wn__builder_verify(void *given, struct wn__bytes block)
+{
+	const struct builder *builder = given;
+	size_t keys;
+	const struct wn_hash *hashes = wn_builder_hashes(builder->keys, &keys);
+	struct wn_filter *filter;
+	bool good = true;
+	int err = wn_filter_open(block.data, block.size, WN_CHECK_ALL, builder->policy->secret,
+				 &filter, NULL);
+
+	if (err)
+		return err == ENOMEM; /* says nothing about the block */
+	for (size_t i = 0; i < keys && good; i++)
+		good = wn_filter_query_hash(filter, hashes[i], NULL);
+	wn_filter_close(filter);
+	return good;
+}
+
+size_t wn__builder_keys_for_space(const void *given, size_t bytes)
+{
+	const struct wn__measures *measures = &((const struct builder *)given)->policy->measures;
+	double left = (double)bytes - measures->empty_bytes;
+
+	return left > 0 ? (size_t)(left / measures->bytes_per_key) : 0;
+}
+
+size_t wn__builder_space_for_keys(const void *given, size_t keys)
+{
+	const struct wn__measures *measures = &((const struct builder *)given)->policy->measures;
+
+	return (size_t)(measures->empty_bytes + measures->bytes_per_key * (double)keys + 1);
+}
+
+double wn__builder_expected_rate(const void *given)
+{
+	return ((const struct builder *)given)->policy->measures.rate;
+}

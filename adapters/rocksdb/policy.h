@@ -1,0 +1,78 @@
+/* policy.h - what the adapter's objects share: options, secret, statistics.
+ *
+ * Three objects, and what of RocksDB's they answer to:
+ *
+ *	policy    FilterPolicy       options, secret, statistics
+ *	builder   FilterBitsBuilder  one table's filter, or its partitions one after the other
+ *	reader    FilterBitsReader   over one filter block
+ *
+ * RocksDB owns all three. Readers lie in the block cache, which may be shared with other
+ * databases and then outlives this one's policy: builders and readers hold a reference to
+ * their policy, and the last one gone frees it. */
+#ifndef WN_ROCKSDB_POLICY_H
+#define WN_ROCKSDB_POLICY_H
+
+#include <stdatomic.h>
+
+#include <winnow/filter.h>
+
+#include "shim.h"
+
+enum wn__counter {
+	WN__FILTERS_BUILT,
+	WN__FILTER_KEYS,
+	WN__FILTER_BYTES,
+	WN__FILTERS_GIVEN_UP,
+	WN__READERS_OPENED,
+	WN__READERS_FOREIGN,
+	WN__READERS_REFUSED,
+	WN__COUNTERS
+};
+
+struct wn__counters {
+	atomic_uint_fast64_t values[WN__COUNTERS];
+};
+
+/* What a filter of the policy's options takes. Kinds are linear in the number of keys, but
+ * for their header; so two filters tell. */
+struct wn__measures {
+	double empty_bytes;
+	double bytes_per_key;
+	double rate;
+};
+
+struct wn__policy {
+	atomic_size_t references;
+	struct wn_config *config;
+	struct wn_secret *secret;
+	struct wn__measures measures;
+	struct wn__counters counters;
+};
+
+/* The last release frees. */
+struct wn__policy *wn__policy_hold(struct wn__policy *policy);
+void wn__policy_release(void *policy);
+
+void wn__policy_count(struct wn__policy *policy, enum wn__counter counter, uint64_t more);
+
+/* The functions of struct wn__policy_calls, in builder.c and reader.c. */
+void *wn__builder_create(void *policy, bool verify);
+void wn__builder_destroy(void *builder);
+void wn__builder_add(void *builder, struct wn__bytes key);
+void wn__builder_add_with_prefix(void *builder, struct wn__bytes key, struct wn__bytes prefix);
+size_t wn__builder_count(const void *builder);
+void wn__builder_finish(void *builder, void **blockp, size_t *sizep);
+void wn__builder_give_up(void *builder);
+bool wn__builder_verify(void *builder, struct wn__bytes block);
+size_t wn__builder_keys_for_space(const void *builder, size_t bytes);
+size_t wn__builder_space_for_keys(const void *builder, size_t keys);
+double wn__builder_expected_rate(const void *builder);
+
+bool wn__reader_is_foreign(void *policy, struct wn__bytes block);
+void *wn__reader_open(void *policy, struct wn__bytes block);
+void wn__reader_close(void *reader);
+bool wn__reader_query(const void *reader, struct wn__bytes key);
+void wn__reader_query_batch(const void *reader, const struct wn__bytes *keys, size_t count,
+			    bool *answersp);
+
+#endif /* WN_ROCKSDB_POLICY_H */

@@ -1,0 +1,333 @@
+/* shim.cc - see shim.h. The only file of the adapter that includes RocksDB's C++ headers.
+ *
+ * Compiled without run-time type information: a RocksDB built without it has no type
+ * information to derive from, and one built with it never asks for ours.
+ *
+ * No exception leaves this file: RocksDB's threads would not catch it. */
+#include "shim.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <string>
+
+/* RocksDB's classes are RocksDB's: what they are made of must not be looked for here. */
+#pragma GCC visibility push(default)
+#include <rocksdb/filter_policy.h>
+#include <rocksdb/slice.h>
+#include <rocksdb/status.h>
+#include <rocksdb/table.h>
+#include <rocksdb/utilities/object_registry.h>
+#include <rocksdb/version.h>
+#pragma GCC visibility pop
+
+#include "filter_bits.h"
+
+namespace rocks = ROCKSDB_NAMESPACE;
+
+namespace {
+
+/* The name under which RocksDB looks for a table's filter, and under which its built-in
+ * policies write theirs: the two can read each other's tables because it is the same. */
+const char compatibility_name[] = "rocksdb.BuiltinBloomFilter";
+
+const char id_prefix[] = "winnow.";
+
+/* A built-in filter without probes. It says "maybe" to everything; an empty one would say
+ * "no" to everything. */
+const char maybe_block[6] = {0, 0, 0, 0, 0, 0};
+
+struct wn__bytes bytes_of(const rocks::Slice &slice)
+{
+	return {slice.data(), slice.size()};
+}
+
+class Builder final : public rocks::FilterBitsBuilder {
+public:
+	Builder(const struct wn__policy_calls *calls, void *builder, bool verify)
+		: calls_(calls), builder_(builder), verify_(verify)
+	{
+	}
+
+	~Builder() override
+	{
+		calls_->destroy_builder(builder_);
+	}
+
+	Builder(const Builder &) = delete;
+	Builder &operator=(const Builder &) = delete;
+
+	void AddKey(const rocks::Slice &key) override
+	{
+		calls_->add(builder_, bytes_of(key));
+	}
+
+#if WN_ROCKSDB_FAMILY >= 2
+	void AddKeyAndAlt(const rocks::Slice &key, const rocks::Slice &alt) override
+	{
+		calls_->add_with_prefix(builder_, bytes_of(key), bytes_of(alt));
+	}
+#endif
+
+	size_t EstimateEntriesAdded() override
+	{
+		return calls_->count(builder_);
+	}
+
+	rocks::Slice Finish(std::unique_ptr<const char[]> *ownerp) override
+	{
+		void *block;
+		size_t size;
+
+		calls_->finish(builder_, &block, &size);
+		return hand_over(block, size, ownerp);
+	}
+
+	rocks::Slice Finish(std::unique_ptr<const char[]> *ownerp, rocks::Status *statusp) override
+	{
+		if (statusp != nullptr)
+			*statusp = rocks::Status::OK();
+		return Finish(ownerp);
+	}
+
+	rocks::Status MaybePostVerify(const rocks::Slice &block) override
+	{
+		if (!verify_ || block.data() == maybe_block ||
+		    calls_->verify(builder_, bytes_of(block)))
+			return rocks::Status::OK();
+		return rocks::Status::Corruption("winnow: a filter was built wrong");
+	}
+
+	size_t ApproximateNumEntries(size_t bytes) override
+	{
+		return calls_->keys_for_space(builder_, bytes);
+	}
+
+#if WN_ROCKSDB_FAMILY >= 3
+	size_t CalculateSpace(size_t entries) override
+	{
+		return calls_->space_for_keys(builder_, entries);
+	}
+
+	double EstimatedFpRate(size_t, size_t) override
+	{
+		return calls_->expected_rate(builder_);
+	}
+#endif
+
+private:
+	/* RocksDB frees with delete[] what was made with malloc(): hence the copy. */
+	rocks::Slice hand_over(void *block, size_t size, std::unique_ptr<const char[]> *ownerp)
+	{
+		char *copy = block != nullptr ? new (std::nothrow) char[size] : nullptr;
+
+		if (copy != nullptr)
+			memcpy(copy, block, size);
+		else if (block != nullptr)
+			calls_->give_up(builder_);
+		free(block);
+		ownerp->reset(copy);
+		return copy != nullptr ? rocks::Slice(copy, size) :
+					 rocks::Slice(maybe_block, sizeof(maybe_block));
+	}
+
+	const struct wn__policy_calls *const calls_;
+	void *const builder_;
+	const bool verify_;
+};
+
+class Reader final : public rocks::FilterBitsReader {
+public:
+	Reader(const struct wn__policy_calls *calls, void *reader) : calls_(calls), reader_(reader)
+	{
+	}
+
+	~Reader() override
+	{
+		calls_->close_reader(reader_);
+	}
+
+	Reader(const Reader &) = delete;
+	Reader &operator=(const Reader &) = delete;
+
+	bool MayMatch(const rocks::Slice &key) override
+	{
+		return calls_->query(reader_, bytes_of(key));
+	}
+
+	void MayMatch(int count, rocks::Slice **keys, bool *answersp) override
+	{
+		struct wn__bytes batch[WN__MAX_BATCH];
+		size_t filled = 0;
+
+		for (int i = 0; i < count; i++) {
+			batch[filled++] = bytes_of(*keys[i]);
+			if (filled < WN__MAX_BATCH && i + 1 < count)
+				continue;
+			calls_->query_batch(reader_, batch, filled, answersp);
+			answersp += filled;
+			filled = 0;
+		}
+	}
+
+private:
+	const struct wn__policy_calls *const calls_;
+	void *const reader_;
+};
+
+class Policy final : public rocks::FilterPolicy {
+public:
+	/* Takes `policy` only once nothing can fail any more. */
+	Policy(const struct wn__policy_calls *calls, const char *id, void *policy)
+		: id_(id), builtin_(rocks::NewBloomFilterPolicy(10)), calls_(calls), policy_(policy)
+	{
+	}
+
+	~Policy() override
+	{
+		calls_->release(policy_);
+	}
+
+	Policy(const Policy &) = delete;
+	Policy &operator=(const Policy &) = delete;
+
+	const char *Name() const override
+	{
+		return id_.c_str();
+	}
+
+	const char *CompatibilityName() const override
+	{
+		return compatibility_name;
+	}
+
+	rocks::FilterBitsBuilder *
+	GetBuilderWithContext(const rocks::FilterBuildingContext &context) const override
+	{
+		const bool verify = context.table_options.detect_filter_construct_corruption;
+		void *builder = calls_->create_builder(policy_, verify);
+		Builder *shown;
+
+		if (builder == nullptr)
+			return nullptr;
+		shown = new (std::nothrow) Builder(calls_, builder, verify);
+		if (shown == nullptr)
+			calls_->destroy_builder(builder);
+		return shown;
+	}
+
+	/* RocksDB reads a missing reader as "maybe". */
+	rocks::FilterBitsReader *GetFilterBitsReader(const rocks::Slice &block) const override
+	{
+		void *reader;
+		Reader *shown;
+
+		if (calls_->is_foreign(policy_, bytes_of(block)))
+			return read_foreign(block);
+		reader = calls_->open_reader(policy_, bytes_of(block));
+		shown = new (std::nothrow) Reader(calls_, reader);
+		if (shown == nullptr)
+			calls_->close_reader(reader);
+		return shown;
+	}
+
+	void *policy() const
+	{
+		return policy_;
+	}
+
+private:
+	rocks::FilterBitsReader *read_foreign(const rocks::Slice &block) const
+	{
+		try {
+			return builtin_->GetFilterBitsReader(block);
+		} catch (...) {
+			return nullptr;
+		}
+	}
+
+	const std::string id_;
+	const std::unique_ptr<const rocks::FilterPolicy> builtin_;
+	const struct wn__policy_calls *const calls_;
+	void *const policy_;
+};
+
+/* In RocksDB's C API a rocksdb_filterpolicy_t is a FilterPolicy, and nothing stands before
+ * the FilterPolicy in it. */
+rocksdb_filterpolicy_t *to_c(rocks::FilterPolicy *policy)
+{
+	return reinterpret_cast<rocksdb_filterpolicy_t *>(policy);
+}
+
+const rocks::FilterPolicy *from_c(const rocksdb_filterpolicy_t *policy)
+{
+	return reinterpret_cast<const rocks::FilterPolicy *>(policy);
+}
+
+const rocks::FilterPolicy *make_by_id(wn__make_policy_fn *make, const std::string &id,
+				      std::unique_ptr<const rocks::FilterPolicy> *ownerp,
+				      std::string *messagep)
+{
+	char message[256] = "";
+
+	ownerp->reset(from_c(make(id.c_str(), message, sizeof(message))));
+	if (*ownerp == nullptr)
+		*messagep = message;
+	return ownerp->get();
+}
+
+} // namespace
+
+bool wn__shim_fits(void)
+{
+	int major = -1, minor = -1;
+
+	try {
+		const std::string version = rocks::GetRocksVersionAsString();
+
+		sscanf(version.c_str(), "%d.%d", &major, &minor);
+	} catch (...) {
+		return false;
+	}
+	return major == ROCKSDB_MAJOR && minor == ROCKSDB_MINOR;
+}
+
+rocksdb_filterpolicy_t *wn__shim_create(const struct wn__policy_calls *calls, const char *id,
+					void *policy)
+{
+	try {
+		return to_c(new Policy(calls, id, policy));
+	} catch (...) {
+		return nullptr;
+	}
+}
+
+void *wn__shim_policy(const rocksdb_filterpolicy_t *policy)
+{
+	const rocks::FilterPolicy *shown = from_c(policy);
+
+	if (strncmp(shown->Name(), id_prefix, sizeof(id_prefix) - 1) != 0)
+		return nullptr;
+	return static_cast<const Policy *>(shown)->policy();
+}
+
+void wn__shim_register(wn__make_policy_fn *make)
+{
+	try {
+		/* RocksDB puts braces around an id with an equals sign when it writes an
+		 * options file, and leaves them on when it reads it. */
+		rocks::ObjectLibrary::Default()->AddFactory<const rocks::FilterPolicy>(
+			rocks::ObjectLibrary::PatternEntry("winnow", false)
+				.AnotherName("{winnow")
+				.AddSeparator("."),
+			[make](const std::string &id,
+			       std::unique_ptr<const rocks::FilterPolicy> *ownerp,
+			       std::string *messagep) {
+				return make_by_id(make, id, ownerp, messagep);
+			});
+	} catch (...) {
+		/* No memory while the library is loaded: options strings will not know it. */
+	}
+}

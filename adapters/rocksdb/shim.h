@@ -1,0 +1,79 @@
+/* shim.h - the border between RocksDB's C++ and winnow's C.
+ *
+ * shim.cc shows RocksDB a filter policy and passes every call on to a table of C functions;
+ * policy.c fills the table. Nothing is decided in the shim. */
+#ifndef WN_ROCKSDB_SHIM_H
+#define WN_ROCKSDB_SHIM_H
+
+#include <rocksdb/c.h>
+
+#include <winnow/common.h>
+
+WN_BEGIN_DECLS
+
+struct wn__bytes {
+	const void *data;
+	size_t size;
+};
+
+/* As many keys as one call of query_batch() may bring: RocksDB's own limit. */
+#define WN__MAX_BATCH 32
+
+/* What RocksDB asks of a filter policy. `policy` is the pointer that was given to
+ * wn__shim_create(); builders and readers are what the functions here return. None of them
+ * may be called with two threads on one builder; the rest may be called by any thread. */
+struct wn__policy_calls {
+	/* RocksDB needs the policy no longer. Its builders and readers may live on: in a
+	 * block cache that several databases share, readers outlive everything else. */
+	void (*release)(void *policy);
+
+	/* A builder for one table; NULL: the table gets no filter. `verify`: verify() will
+	 * be asked after every finish(). */
+	void *(*create_builder)(void *policy, bool verify);
+	void (*destroy_builder)(void *builder);
+	void (*add)(void *builder, struct wn__bytes key);
+	/* A key and its prefix, which come in order: either may be the same as before. */
+	void (*add_with_prefix)(void *builder, struct wn__bytes key, struct wn__bytes prefix);
+	size_t (*count)(const void *builder);
+	/* Make the block and empty the builder. *blockp is to be free()d; NULL: there is
+	 * none, and RocksDB is given one that says "maybe" to everything. */
+	void (*finish)(void *builder, void **blockp, size_t *sizep);
+	/* The block could not be handed over after all. */
+	void (*give_up)(void *builder);
+	/* Does the block that finish() made hold every key? Asked before the next key. */
+	bool (*verify)(void *builder, struct wn__bytes block);
+	size_t (*keys_for_space)(const void *builder, size_t bytes);
+	size_t (*space_for_keys)(const void *builder, size_t keys);
+	double (*expected_rate)(const void *builder);
+
+	/* Not winnow's block: RocksDB's own reader is to read it. */
+	bool (*is_foreign)(void *policy, struct wn__bytes block);
+	/* The block is borrowed and outlives the reader. NULL is a reader, too: it says
+	 * "maybe". */
+	void *(*open_reader)(void *policy, struct wn__bytes block);
+	void (*close_reader)(void *reader);
+	bool (*query)(const void *reader, struct wn__bytes key);
+	void (*query_batch)(const void *reader, const struct wn__bytes *keys, size_t count,
+			    bool *answersp);
+};
+
+/* Is the RocksDB in this process of the version that this library was built for? */
+bool wn__shim_fits(void);
+
+/* A policy as RocksDB sees it. `calls` is borrowed for ever, `id` copied; `policy` is taken:
+ * calls->release() gets it at the end. NULL: no memory, and nothing was taken. */
+rocksdb_filterpolicy_t *wn__shim_create(const struct wn__policy_calls *calls, const char *id,
+					void *policy);
+
+/* The `policy` inside, or NULL if it is another's policy (told by its name). */
+void *wn__shim_policy(const rocksdb_filterpolicy_t *policy);
+
+/* Make a policy from an id such as "winnow.aqf:load=0.9"; NULL with a sentence in `message`. */
+typedef rocksdb_filterpolicy_t *wn__make_policy_fn(const char *id, char *message, size_t size);
+
+/* Let RocksDB's options strings and files name policies by such ids. */
+void wn__shim_register(wn__make_policy_fn *make);
+
+WN_END_DECLS
+
+#endif /* WN_ROCKSDB_SHIM_H */

@@ -1,0 +1,25 @@
+/* column_family.h - runs in a column family of a RocksDB database. */
+#ifndef WN_COLUMN_FAMILY_H
+#define WN_COLUMN_FAMILY_H
+
+#include <rocksdb/c.h>
+
+#include "runs.h"
+
+WN_BEGIN_DECLS
+
+/* A store over `family` of `db`; both are borrowed and must outlive it. The family
+ * has the default comparator, no filter policy of ours, and no other use.
+ *
+ * Runs come in as SST files, which are written in `directory` first: a directory of
+ * the store's own on the database's file system, made if it is not there. What a
+ * crash left in it is swept. If it cannot be made or read, that is an errno.
+ *
+ * A put waits for RocksDB, a write stall included: from a flush, a compaction or a
+ * listener it would wait for ever. */
+int wn__runs_column_family_open(rocksdb_t *db, rocksdb_column_family_handle_t *family,
+				const char *directory, struct wn__runs **runsp);
+
+WN_END_DECLS
+
+#endif /* WN_COLUMN_FAMILY_H */

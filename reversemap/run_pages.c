@@ -1,0 +1,288 @@
+/* run_pages.c - finding hashes in a run's pages.
+ *
+ * Hashes ascend, and so do their miniruns. What is looked for is the first hash of
+ * a minirun; the entry is `rank` hashes behind it. Hashes are evenly spread: where
+ * a hash should stand among n of them is known to about sqrt(n) / 2 places, one page
+ * for a million keys, and from a page nearby all but exactly. So guess, read, and
+ * guess again between what is now known on both sides. Crafted hashes make bad
+ * guesses; after a few, halving takes over. */
+#include <errno.h>
+
+#include "alloc.h"
+#include "bits.h"
+#include "run_pages.h"
+
+#define MAX_GUESSES 6
+
+void wn__run_header_init(struct wn__run_header *header, const struct wn__run *run,
+			 unsigned hash_bytes)
+{
+	unsigned char bytes[WN__RUN_HEADER_SIZE];
+
+	wn__run_header_put(bytes, run, hash_bytes);
+	*header = (struct wn__run_header){
+		.run = *run,
+		.hash_bytes = hash_bytes,
+		.digest = get_le64(bytes + WN__RUN_DIGEST_AT),
+	};
+}
+
+struct wn__run_info wn__run_header_info(const struct wn__run_header *header)
+{
+	return (struct wn__run_info){
+		.run = header->run,
+		.hash_bytes = header->hash_bytes,
+		.bytes = wn__run_size(header),
+	};
+}
+
+int wn__run_infos_add(struct wn__run_infos *list, const struct wn__run_info *info)
+{
+	if (list->count == list->capacity) {
+		size_t capacity = list->capacity ? list->capacity * 2 : 64;
+		struct wn__run_info *infos;
+
+		infos = wn__realloc(list->infos, capacity * sizeof(*infos));
+		if (!infos)
+			return ENOMEM;
+		list->infos = infos;
+		list->capacity = capacity;
+	}
+	list->infos[list->count++] = *info;
+	return 0;
+}
+
+/* ---- a page ------------------------------------------------------------- */
+
+struct page {
+	const unsigned char *hashes;
+	uint64_t number;
+	uint64_t first; /* the number of its first hash */
+	size_t count;
+	unsigned char buffer[WN__RUN_PAGE_SIZE];
+};
+
+static int read_page(struct wn__run_pages *pages, uint64_t number, struct page *page)
+{
+	const unsigned char *bytes;
+	int err;
+
+	err = pages->read(pages->arg, &pages->header, number, page->buffer, &bytes);
+	if (err)
+		return err;
+	pages->reads++;
+	if (!wn__run_page_is_whole(&pages->header, number, bytes))
+		return WN_ERR_CORRUPT;
+	page->hashes = bytes + wn__run_page_head(number);
+	page->number = number;
+	page->first = wn__run_page_first(&pages->header, number);
+	page->count = wn__run_page_hashes(&pages->header, number);
+	return 0;
+}
+
+static struct wn_hash hash_at(const struct wn__run_pages *pages, const struct page *page,
+			      size_t index)
+{
+	unsigned hash_bytes = pages->header.hash_bytes;
+
+	return wn__run_hash_get(page->hashes + index * hash_bytes, hash_bytes);
+}
+
+static uint64_t minirun_of(const struct wn__run *run, struct wn_hash hash)
+{
+	struct wn__fingerprint print = wn__split(hash, run->slots);
+
+	return print.quotient << run->remainder_bits | print.hi >> (64 - run->remainder_bits);
+}
+
+static uint64_t minirun_at(const struct wn__run_pages *pages, const struct page *page,
+			   size_t index)
+{
+	return minirun_of(&pages->header.run, hash_at(pages, page, index));
+}
+
+/* The first hash of the page whose minirun is not below; its count if all are. */
+static size_t find_in_page(const struct wn__run_pages *pages, const struct page *page,
+			   uint64_t minirun)
+{
+	size_t low = 0, high = page->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (minirun_at(pages, page, middle) < minirun)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* ---- the right page ----------------------------------------------------- */
+
+/* The page looked for is the first whose last hash's minirun is not below the one
+ * wanted. It is in [low, high]; if it is `high`, either all pages are below or the
+ * page is known to begin with that minirun or a higher one. */
+struct bracket {
+	uint64_t low, high;
+	/* What is known at both sides, to guess by: a hash's number and its minirun. */
+	double low_index, low_value;
+	double high_index, high_value;
+	unsigned guesses;
+};
+
+static struct bracket bracket_all(const struct wn__run_header *header)
+{
+	return (struct bracket){
+		.high = wn__run_page_count(header),
+		.high_index = (double)header->run.key_count,
+		.high_value = (double)(header->run.slots << header->run.remainder_bits),
+	};
+}
+
+static uint64_t guess_page(struct bracket *bracket, const struct wn__run_header *header,
+			   uint64_t minirun)
+{
+	double width = bracket->high_value - bracket->low_value;
+	double offset = (double)minirun - bracket->low_value;
+	double index;
+	uint64_t page;
+
+	if (bracket->guesses++ >= MAX_GUESSES || !(width > 0) || offset < 0 || offset > width)
+		return bracket->low + (bracket->high - bracket->low) / 2;
+	index = bracket->low_index +
+		offset / width * (bracket->high_index - bracket->low_index);
+	page = wn__run_page_of(header, (uint64_t)index);
+	if (page < bracket->low)
+		return bracket->low;
+	return page < bracket->high ? page : bracket->high - 1;
+}
+
+static void raise_low(struct bracket *bracket, const struct page *page, uint64_t last)
+{
+	bracket->low = page->number + 1;
+	bracket->low_index = (double)(page->first + page->count);
+	bracket->low_value = (double)last;
+}
+
+static void lower_high(struct bracket *bracket, const struct page *page, uint64_t first)
+{
+	bracket->high = page->number;
+	bracket->high_index = (double)page->first;
+	bracket->high_value = (double)first;
+}
+
+/* Read the page that has the first hash whose minirun is not below. The run must
+ * have hashes. WN_ERR_NOT_FOUND if all are below. */
+static int find_page(struct wn__run_pages *pages, uint64_t minirun, struct page *page)
+{
+	const struct wn__run_header *header = &pages->header;
+	struct bracket bracket = bracket_all(header);
+
+	while (bracket.low < bracket.high) {
+		uint64_t number = guess_page(&bracket, header, minirun);
+		uint64_t first, last;
+		int err = read_page(pages, number, page);
+
+		if (err)
+			return err;
+		first = minirun_at(pages, page, 0);
+		last = minirun_at(pages, page, page->count - 1);
+		if (last < minirun)
+			raise_low(&bracket, page, last);
+		else if (first < minirun || number == bracket.low)
+			return 0;
+		else
+			lower_high(&bracket, page, first);
+	}
+	if (bracket.low == wn__run_page_count(header))
+		return WN_ERR_NOT_FOUND;
+	return read_page(pages, bracket.low, page);
+}
+
+/* ---- lookup ------------------------------------------------------------- */
+
+static bool is_run_of(const struct wn__run *stored, const struct wn__run *wanted)
+{
+	return memcmp(stored->id, wanted->id, sizeof(stored->id)) == 0 &&
+	       stored->key_count == wanted->key_count && stored->slots == wanted->slots &&
+	       stored->secret_id == wanted->secret_id &&
+	       stored->remainder_bits == wanted->remainder_bits;
+}
+
+/* The bits of the fraction that the known bits of the hash fix: those in which the
+ * smallest and the largest hash that it may be agree. Whatever is between the two
+ * agrees with both. */
+static unsigned known_fraction_bits(const struct wn__run_header *header, struct wn_hash hash)
+{
+	uint64_t lost = wn__run_lost_bits(header->hash_bytes);
+	struct wn__fingerprint low = wn__split(hash, header->run.slots), high;
+
+	high = wn__split((struct wn_hash){hash.hi, hash.lo | lost}, header->run.slots);
+	if (low.quotient != high.quotient)
+		return 0;
+	return wn__common_prefix(low.hi, low.lo, high.hi, high.lo);
+}
+
+/* Go from the page with the minirun's first hash to the one `index` is on. */
+static int turn_to(struct wn__run_pages *pages, struct page *page, uint64_t index)
+{
+	if (index >= pages->header.run.key_count)
+		return WN_ERR_NOT_FOUND;
+	if (index < page->first + page->count)
+		return 0;
+	return read_page(pages, wn__run_page_of(&pages->header, index), page);
+}
+
+int wn__run_pages_lookup(struct wn__run_pages *pages, const struct wn__run *run, uint64_t minirun,
+			 uint32_t rank, struct wn__run_entry *entryp)
+{
+	struct wn__run_entry entry;
+	struct page page;
+	uint64_t index;
+	int err;
+
+	if (!is_run_of(&pages->header.run, run))
+		return WN_ERR_MISMATCH;
+	if (run->key_count == 0)
+		return WN_ERR_NOT_FOUND;
+	err = find_page(pages, minirun, &page);
+	if (err)
+		return err;
+	index = page.first + find_in_page(pages, &page, minirun) + rank;
+	err = turn_to(pages, &page, index);
+	if (err)
+		return err;
+	entry.hash = hash_at(pages, &page, (size_t)(index - page.first));
+	if (minirun_of(run, entry.hash) != minirun)
+		return WN_ERR_NOT_FOUND;
+	entry.fraction_bits = known_fraction_bits(&pages->header, entry.hash);
+	/* wn__runs_put() keeps no such run; whoever wrote this one, ranks in it mean nothing. */
+	if (entry.fraction_bits < run->remainder_bits)
+		return WN_ERR_CORRUPT;
+	*entryp = entry;
+	return 0;
+}
+
+/* ---- stream ------------------------------------------------------------- */
+
+int wn__run_pages_stream(struct wn__run_pages *pages, wn__run_visit_fn *fn, void *arg)
+{
+	struct wn__run_info info = wn__run_header_info(&pages->header);
+	uint64_t count = wn__run_page_count(&pages->header);
+	struct wn_hash hashes[WN__RUN_MAX_PAGE_HASHES];
+	struct page page;
+	int err;
+
+	for (uint64_t number = 0; number < count; number++) {
+		err = read_page(pages, number, &page);
+		if (err)
+			return err;
+		for (size_t i = 0; i < page.count; i++)
+			hashes[i] = hash_at(pages, &page, i);
+		err = page.count ? fn(arg, &info, hashes, page.count) : 0;
+		if (err)
+			return err;
+	}
+	return 0;
+}

@@ -1,0 +1,141 @@
+/* learned.h - what filters have learned since they were built, by filter id.
+ *
+ * A filter block never changes. When a query's "maybe" turns out to be wrong, what
+ * tells the query from the stored key is kept here, beside the block, and survives
+ * the reader: a host opens and drops readers by the thousand, and the lessons of a
+ * filter wait for the next one under the filter's 128-bit id.
+ *
+ * A lesson says of one fingerprint, (minirun, rank): the stored key's fraction goes
+ * on like this behind the remainder. A query whose own fraction goes on differently
+ * did not mean this fingerprint. Lessons are bits of stored keys only, so no lesson
+ * can hide the key it came from, whatever the query was.
+ *
+ * Memory is bounded by a budget. Past it the coldest filter's lessons are dropped:
+ * its false positives may then come back, once each, and no answer becomes wrong.
+ *
+ * Thread safety: any number of threads may query, without a lock and without
+ * writing shared memory, while others call anything else here. The others take
+ * the registry's lock, and none holds it for longer than one filter takes. */
+#ifndef WN_LEARNED_H
+#define WN_LEARNED_H
+
+#include <winnow/block.h>
+#include <winnow/common.h>
+#include <winnow/filter.h>
+#include <winnow/hash.h>
+
+WN_BEGIN_DECLS
+
+#define WN__LEARNED_BUDGET ((size_t)64 << 20)
+
+struct wn__learned; /* the registry */
+struct wn__lessons; /* one filter's */
+
+/* How a filter takes hashes apart. Part of every record that is saved. */
+struct wn__shape {
+	uint64_t slots;
+	unsigned remainder_bits;
+};
+
+/* ---- the registry ------------------------------------------------------- */
+
+/* `budget` in bytes; 0 means WN__LEARNED_BUDGET. It bounds the memory that lessons
+ * take. What open readers need for themselves (some 150 bytes each) and directories
+ * (up to a sixth of the lessons) count as well but are never refused for it. */
+int wn__learned_create(size_t budget, struct wn__learned **learnedp);
+
+/* NULL is fine. Readers that still hold lessons keep them; the last to let go frees
+ * the rest. */
+void wn__learned_destroy(struct wn__learned *learned);
+
+/* The lessons of the filter with the WN_BLOCK_ID_SIZE bytes at `id`, new ones if it
+ * has none. Everybody who asks for an id gets the same object. Let it go with
+ * wn__lessons_release(). On failure *lessonsp is NULL, which is fine to query with:
+ * ENOMEM, or WN_ERR_MISMATCH if lessons for this id are of another shape. */
+int wn__learned_acquire(struct wn__learned *learned, const unsigned char *id,
+			struct wn__shape shape, struct wn__lessons **lessonsp);
+void wn__lessons_release(struct wn__lessons *lessons);
+
+/* The filter's table is gone for good: forget its lessons. Readers that still hold
+ * them may go on using them. */
+void wn__learned_forget(struct wn__learned *learned, const unsigned char *id);
+
+/* These lessons are in use. What is coldest is decided by the last time a filter
+ * was acquired, learned something, or was named here: readers write nothing, so how
+ * often lessons *help* nobody sees unless the host says so now and then. Never
+ * waits: if the lock is taken, nothing happens. */
+void wn__lessons_touch(struct wn__lessons *lessons);
+
+struct wn__learned_stats {
+	uint64_t filters; /* that have lessons */
+	uint64_t lessons;
+	uint64_t bytes;           /* all memory held, free pages included */
+	uint64_t dropped_filters; /* for the budget; one may be dropped again and again */
+	uint64_t dropped_lessons;
+	uint64_t refused;    /* lessons not learned: memory or room refused */
+	uint64_t distrusted; /* filters whose lessons contradicted each other */
+	uint64_t dirty;      /* filters to be saved */
+};
+
+void wn__learned_describe(struct wn__learned *learned, struct wn__learned_stats *statsp);
+
+/* ---- one filter (src/aqf_learn.c) --------------------------------------- */
+
+/* The lessons that belong to an open filter; WN_ERR_READONLY if filters of its kind
+ * do not learn. Otherwise as wn__learned_acquire(). */
+int wn__filter_lessons(struct wn__learned *learned, const struct wn_filter *filter,
+		       struct wn__lessons **lessonsp);
+
+/* As wn_filter_query_hash(), less what the lessons refute. Either pointer may be
+ * NULL. Lessons of another filter are left aside. On false *matchp (may be NULL) is
+ * the last fingerprint the lessons refuted, or not known if the filter itself said
+ * "no". */
+bool wn__filter_query_learned(const struct wn_filter *filter, const struct wn__lessons *lessons,
+			      struct wn_hash hash, struct wn_match *matchp);
+
+/* The query matched at *match and was wrong: the fingerprint there is that of
+ * `stored`. 0 also when that was known. WN_ERR_UNFIXABLE if the two are equal.
+ * WN_ERR_MISMATCH if stored or query are not what the fingerprint stands for, if the
+ * lessons are another filter's, or if two hashes were brought for one fingerprint:
+ * then one of them was wrong, nobody can tell which, and the filter's lessons are
+ * dropped for good. WN_ERR_NOT_FOUND: the match names no fingerprint, or the filter
+ * was forgotten. ENOMEM, WN_ERR_FULL: no memory or no room; counted as refused.
+ * WN_ERR_RANGE: a rank beyond a million. */
+int wn__filter_learn(const struct wn_filter *filter, struct wn__lessons *lessons,
+		     struct wn_hash stored, struct wn_hash query, const struct wn_match *match);
+
+/* The same when the block is no longer at hand. Quotient and remainder of `stored`
+ * are checked, extensions that the block may hold are not. */
+int wn__lessons_learn(struct wn__lessons *lessons, struct wn_hash stored, struct wn_hash query,
+		      const struct wn_match *match);
+
+/* ---- to and from bytes (src/learned_save.c) ----------------------------- */
+
+/* All lessons. *bytesp is malloc()ed; free it with free(). What is learned meanwhile
+ * may or may not be in it. */
+int wn__learned_save(struct wn__learned *learned, void **bytesp, size_t *sizep);
+
+/* Add the lessons that are in the bytes. Damage: WN_ERR_CORRUPT or WN_ERR_VERSION,
+ * and nothing is loaded. On any other failure what was loaded before it stays: each
+ * lesson is true on its own. WN_ERR_MISMATCH: a filter is there with another shape or
+ * other bits, and its record was passed over. */
+int wn__learned_load(struct wn__learned *learned, const void *bytes, size_t size);
+
+/* One filter's lessons, for hosts that save what has changed:
+ *
+ *     for (n = stats.dirty; n > 0 && wn__learned_next_dirty(learned, id); n--)
+ *         save the filter, write the bytes under its id, mark it saved
+ *
+ * A filter whose lessons were dropped has a record with no lessons (*countp is 0),
+ * or none at all any more (WN_ERR_NOT_FOUND): an old record then still holds true
+ * lessons and may stay until the table is gone. */
+bool wn__learned_next_dirty(struct wn__learned *learned, unsigned char *idp);
+int wn__learned_save_filter(struct wn__learned *learned, const unsigned char *id, void **bytesp,
+			    size_t *sizep, uint64_t *countp, uint64_t *generationp);
+void wn__learned_mark_saved(struct wn__learned *learned, const unsigned char *id,
+			    uint64_t generation);
+int wn__learned_load_filter(struct wn__learned *learned, const void *bytes, size_t size);
+
+WN_END_DECLS
+
+#endif /* WN_LEARNED_H */

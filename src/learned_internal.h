@@ -1,0 +1,179 @@
+/* learned_internal.h - what the files of the learned state share.
+ *
+ * The lessons of a filter lie in pages of 512 bytes, found by extendible hashing: a
+ * directory of 2^depth pointers, a full page is split in two, and the directory
+ * doubles when a page that only one pointer leads to is full.
+ *
+ * Readers hold nothing that says how long they look, so no memory that a reader may
+ * look at is given back while the registry lives: pages go to a pool and from there
+ * to any filter. What a reader sees in a page counts only if the page was its
+ * filter's all the time:
+ *
+ *  - `owner` is the serial number of the lessons the page was given to. Serial
+ *    numbers are never used again;
+ *  - `version` is odd while the page changes hands, and rises each time. A reader
+ *    looks at it before and after; if it was odd or has changed, the reader starts
+ *    over, and after a few rounds takes it that nothing was learned.
+ *
+ * Within one owner's time lessons are only added, the word that makes one visible
+ * last. A page of the same owner that the directory no longer leads to holds the
+ * same true lessons: to read it is fine.
+ *
+ * The words of pages and directories are read and written as relaxed atomics. */
+#ifndef WN_LEARNED_INTERNAL_H
+#define WN_LEARNED_INTERNAL_H
+
+#include <pthread.h>
+
+#include "bits.h"
+#include "learned.h"
+
+/* A lesson in two words. The second is never 0, and written last. The bits behind the
+ * remainder, 126 at most, are told in pieces of 42: a lesson has one whole piece, the
+ * first in which query and stored key differ. More bits than were asked for, but
+ * they cost nothing, and spare the fingerprint nearly all further mistakes. */
+#define WN__PIECE_BITS 42
+#define WN__PIECES 3
+#define WN__MAX_RANK ((UINT32_C(1) << 20) - 1)
+
+struct wn__lesson {
+	uint64_t minirun;
+	uint64_t word; /* rank, 20 bits | piece + 1, 2 bits | the piece's bits, 42 */
+};
+
+WN__INLINE uint64_t wn__lesson_word(uint32_t rank, unsigned piece, uint64_t bits)
+{
+	return (uint64_t)rank << 44 | (uint64_t)(piece + 1) << WN__PIECE_BITS | bits;
+}
+
+WN__INLINE uint32_t wn__lesson_rank(uint64_t word)
+{
+	return (uint32_t)(word >> 44);
+}
+
+WN__INLINE unsigned wn__lesson_piece(uint64_t word)
+{
+	return (unsigned)(word >> WN__PIECE_BITS & 3) - 1;
+}
+
+WN__INLINE uint64_t wn__lesson_bits(uint64_t word)
+{
+	return word & wn__low_bits(WN__PIECE_BITS);
+}
+
+/* What a fraction has behind the remainder, the first bit on top. */
+struct wn__tail {
+	uint64_t hi, lo;
+};
+
+WN__INLINE uint64_t wn__tail_piece(struct wn__tail tail, unsigned piece)
+{
+	return wn__fraction_bits(tail.hi, tail.lo, piece * WN__PIECE_BITS, WN__PIECE_BITS);
+}
+
+/* ---- pages -------------------------------------------------------------- */
+
+#define WN__PAGE_LESSONS 30
+#define WN__PAGE_FULL 28 /* a search ends at the first gap: leave some */
+
+struct wn__page {
+	uint64_t version;
+	uint64_t owner;
+	struct wn__page *next; /* in the pool */
+	uint32_t count;
+	uint32_t depth; /* bits of the place that all its lessons share */
+	struct wn__lesson lessons[WN__PAGE_LESSONS];
+};
+
+_Static_assert(sizeof(struct wn__page) == 512, "a page is eight cache lines");
+
+#define WN__MAX_DEPTH 24
+
+/* One of each depth at most, kept until no reader is left. */
+struct wn__directory {
+	struct wn__directory *older;
+	uint32_t depth;
+	struct wn__page *pages[];
+};
+
+/* ---- objects ------------------------------------------------------------ */
+
+struct wn__link {
+	struct wn__link *prev, *next; /* both NULL: in no list */
+};
+
+struct wn__lessons {
+	struct wn__directory *directory; /* NULL: nothing learned */
+	uint64_t serial;
+	struct wn__shape shape;
+	unsigned char id[WN_BLOCK_ID_SIZE];
+	/* The rest is under the registry's lock. */
+	struct wn__learned *learned;
+	struct wn__lessons *chain; /* the next in the bucket */
+	struct wn__directory *directories;
+	struct wn__link warmth; /* in learned->coldest; if there are lessons */
+	struct wn__link dirt;   /* in learned->dirty; if changed since saved */
+	uint64_t refs;
+	uint64_t count;
+	uint64_t generation; /* rises with each change */
+	bool linked;     /* false: forgotten */
+	bool distrusted; /* learns nothing any more */
+};
+
+struct wn__slab;
+
+struct wn__learned {
+	pthread_mutex_t lock;
+	uint64_t users; /* the owner, and each reference to lessons */
+	size_t budget;
+	uint64_t last_serial;
+	struct wn__lessons **buckets;
+	size_t bucket_count;
+	size_t object_count;
+	struct wn__link coldest; /* a ring: the coldest is next, the warmest prev */
+	struct wn__link dirty;   /* a ring */
+	struct wn__page *pool;
+	size_t pool_count;
+	struct wn__slab *slabs;
+	struct wn__learned_stats stats;
+};
+
+#define WN__LESSONS_OF(link, member)                                                              \
+	((struct wn__lessons *)(void *)((char *)(link)-offsetof(struct wn__lessons, member)))
+
+/* All with the lock held. */
+struct wn__lessons *wn__learned_find(const struct wn__learned *learned, const unsigned char *id);
+void wn__learned_warm(struct wn__lessons *lessons);
+void wn__learned_cool(struct wn__lessons *lessons); /* out of the ring */
+void wn__learned_changed(struct wn__lessons *lessons);
+/* Fill the pool up to `count` pages. May drop lessons, in the end the caller's own. */
+int wn__learned_reserve(struct wn__learned *learned, size_t count);
+struct wn__page *wn__learned_take_page(struct wn__lessons *lessons, uint32_t depth);
+void wn__learned_return_page(struct wn__learned *learned, struct wn__page *page);
+
+/* ---- lessons.c ---------------------------------------------------------- */
+
+/* Is there anything to ask? */
+WN__INLINE bool wn__lessons_exist(const struct wn__lessons *lessons)
+{
+	return lessons && __atomic_load_n(&lessons->directory, __ATOMIC_RELAXED) != NULL;
+}
+
+/* Do the lessons say that a query with this tail did not mean the fingerprint? For
+ * readers: no lock. */
+bool wn__lessons_refute(const struct wn__lessons *lessons, uint64_t minirun, uint32_t rank,
+			struct wn__tail tail);
+
+/* Add a lesson; results as of wn__lessons_learn(). */
+int wn__lessons_add(struct wn__lessons *lessons, uint64_t minirun, uint64_t word);
+
+/* Drop the lessons and learn no more. */
+void wn__lessons_distrust(struct wn__lessons *lessons);
+
+/* With the lock held: take everything away; free the directories (when there are no
+ * readers); copy all lessons to an array of lessons->count. */
+void wn__lessons_clear(struct wn__lessons *lessons);
+void wn__lessons_free_directories(struct wn__lessons *lessons);
+void wn__lessons_copy(const struct wn__lessons *lessons, struct wn_hash *to);
+
+#endif /* WN_LEARNED_INTERNAL_H */

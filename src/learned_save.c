@@ -1,0 +1,321 @@
+/* learned_save.c - lessons to and from bytes.
+ *
+ * The lessons of a record are in ascending order, so that equal lessons make equal
+ * bytes and a second lesson on the same bits is next to the first. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <winnow/error.h>
+
+#include "alloc.h"
+#include "aqf_internal.h"
+#include "learned_format.h"
+#include "learned_internal.h"
+#include "sort.h"
+
+/* ---- save --------------------------------------------------------------- */
+
+/* A filter's lessons as they were at one moment. */
+struct excerpt {
+	struct wn_hash *lessons; /* (minirun, word) */
+	uint64_t count;
+	uint64_t generation;
+	bool distrusted;
+};
+
+static int take_excerpt(struct wn__lessons *lessons, struct excerpt *excerptp)
+{
+	int err = 0;
+
+	pthread_mutex_lock(&lessons->learned->lock);
+	*excerptp = (struct excerpt){
+		.lessons = wn__alloc((size_t)lessons->count * sizeof(struct wn_hash)),
+		.count = lessons->count,
+		.generation = lessons->generation,
+		.distrusted = lessons->distrusted,
+	};
+	if (excerptp->lessons)
+		wn__lessons_copy(lessons, excerptp->lessons);
+	else
+		err = ENOMEM;
+	pthread_mutex_unlock(&lessons->learned->lock);
+	if (!err)
+		err = wn__sort_hashes(excerptp->lessons, (size_t)excerptp->count);
+	if (err)
+		free(excerptp->lessons);
+	return err;
+}
+
+static void write_record(unsigned char *record, const struct wn__lessons *lessons,
+			 const struct excerpt *excerpt)
+{
+	wn__record_write_head(record, excerpt->distrusted ? WN__RECORD_DISTRUSTED : 0, lessons->id,
+			      lessons->shape.slots, lessons->shape.remainder_bits, excerpt->count);
+	for (uint64_t i = 0; i < excerpt->count; i++)
+		wn__record_set_lesson(record, i, excerpt->lessons[i].hi, excerpt->lessons[i].lo);
+	wn__record_seal(record, wn__record_size(excerpt->count));
+}
+
+/* With the lock held. */
+static struct wn__lessons *hold(struct wn__lessons *lessons)
+{
+	lessons->refs++;
+	lessons->learned->users++;
+	return lessons;
+}
+
+int wn__learned_save_filter(struct wn__learned *learned, const unsigned char *id, void **bytesp,
+			    size_t *sizep, uint64_t *countp, uint64_t *generationp)
+{
+	struct wn__lessons *lessons;
+	struct excerpt excerpt;
+	int err;
+
+	*bytesp = NULL;
+	*sizep = 0;
+	*countp = *generationp = 0;
+	pthread_mutex_lock(&learned->lock);
+	lessons = wn__learned_find(learned, id);
+	if (lessons)
+		hold(lessons);
+	pthread_mutex_unlock(&learned->lock);
+	if (!lessons)
+		return WN_ERR_NOT_FOUND;
+	err = take_excerpt(lessons, &excerpt);
+	if (err)
+		goto err;
+	*bytesp = wn__alloc(wn__record_size(excerpt.count));
+	if (*bytesp) {
+		write_record(*bytesp, lessons, &excerpt);
+		*sizep = wn__record_size(excerpt.count);
+		*countp = excerpt.count;
+		*generationp = excerpt.generation;
+	} else {
+		err = ENOMEM;
+	}
+	free(excerpt.lessons);
+err:
+	wn__lessons_release(lessons);
+	return err;
+}
+
+/* Those worth saving, the coldest first: loading warms them in the same order. */
+static int list_lessons(struct wn__learned *learned, struct wn__lessons ***listp, size_t *countp)
+{
+	struct wn__lessons **list;
+
+	*countp = 0;
+	pthread_mutex_lock(&learned->lock);
+	*listp = list = wn__calloc(learned->object_count, sizeof(struct wn__lessons *));
+	for (size_t at = 0; list && at < learned->bucket_count; at++) {
+		for (struct wn__lessons *lessons = learned->buckets[at]; lessons;
+		     lessons = lessons->chain)
+			if (lessons->distrusted)
+				list[(*countp)++] = hold(lessons);
+	}
+	for (struct wn__link *link = learned->coldest.next; list && link != &learned->coldest;
+	     link = link->next)
+		list[(*countp)++] = hold(WN__LESSONS_OF(link, warmth));
+	pthread_mutex_unlock(&learned->lock);
+	return list ? 0 : ENOMEM;
+}
+
+/* Bytes that grow; *bytesp is NULL after a failure. */
+static unsigned char *make_space(unsigned char **bytesp, size_t *sizep, size_t more)
+{
+	unsigned char *bytes = wn__realloc(*bytesp, *sizep + more);
+	size_t at = *sizep;
+
+	if (!bytes) {
+		free(*bytesp);
+		*bytesp = NULL;
+		return NULL;
+	}
+	*bytesp = bytes;
+	*sizep += more;
+	return bytes + at;
+}
+
+static int append_record(struct wn__lessons *lessons, unsigned char **bytesp, size_t *sizep)
+{
+	struct excerpt excerpt;
+	unsigned char *record;
+	int err = take_excerpt(lessons, &excerpt);
+
+	if (err)
+		return err;
+	record = make_space(bytesp, sizep, wn__record_size(excerpt.count));
+	if (record)
+		write_record(record, lessons, &excerpt);
+	free(excerpt.lessons);
+	return record ? 0 : ENOMEM;
+}
+
+int wn__learned_save(struct wn__learned *learned, void **bytesp, size_t *sizep)
+{
+	struct wn__lessons **list;
+	unsigned char *bytes = NULL;
+	size_t size = 0, count;
+	int err = list_lessons(learned, &list, &count);
+
+	*bytesp = NULL;
+	*sizep = 0;
+	if (!err && !make_space(&bytes, &size, WN__RECORDS_AT))
+		err = ENOMEM;
+	for (size_t i = 0; i < count; i++) {
+		if (!err)
+			err = append_record(list[i], &bytes, &size);
+		wn__lessons_release(list[i]);
+	}
+	free(list);
+	if (!err && !make_space(&bytes, &size, 8))
+		err = ENOMEM;
+	if (err) {
+		free(bytes);
+		return err;
+	}
+	wn__records_write_head(bytes, count, size);
+	wn__record_seal(bytes, size);
+	*bytesp = bytes;
+	*sizep = size;
+	return 0;
+}
+
+/* ---- load --------------------------------------------------------------- */
+
+/* In order, in the filter's range, and of one mind. */
+static bool lessons_fit(const unsigned char *record)
+{
+	uint64_t count = wn__record_count(record);
+	uint64_t miniruns = wn__record_slots(record) << wn__record_remainder_bits(record);
+	uint64_t minirun, word, last_minirun = 0, last_word = 0;
+
+	for (uint64_t i = 0; i < count; i++, last_minirun = minirun, last_word = word) {
+		wn__record_get_lesson(record, i, &minirun, &word);
+		/* All 64 bits in use make the product 0. */
+		if ((word >> WN__PIECE_BITS & 3) == 0 || minirun > miniruns - 1)
+			return false;
+		if (minirun < last_minirun)
+			return false;
+		if (i > 0 && minirun == last_minirun &&
+		    word >> WN__PIECE_BITS <= last_word >> WN__PIECE_BITS)
+			return false;
+	}
+	return true;
+}
+
+/* Check a record that starts at `record`; *sizep is how long it is. */
+static int check_record(const unsigned char *record, size_t room, size_t *sizep)
+{
+	uint32_t flags;
+	uint64_t count;
+
+	if (room < WN__RECORD_MIN_SIZE || !wn__record_has_magic(record))
+		return WN_ERR_CORRUPT;
+	if (wn__record_version(record) != WN__RECORD_VERSION)
+		return WN_ERR_VERSION;
+	count = wn__record_count(record);
+	if (count > (room - WN__RECORD_MIN_SIZE) / WN__RECORD_LESSON_SIZE)
+		return WN_ERR_CORRUPT;
+	*sizep = wn__record_size(count);
+	if (!wn__record_is_whole(record, *sizep) || wn__record_reserved(record) != 0)
+		return WN_ERR_CORRUPT;
+	flags = wn__record_flags(record);
+	if (flags & ~WN__RECORD_DISTRUSTED)
+		return WN_ERR_VERSION;
+	if (flags & WN__RECORD_DISTRUSTED && count > 0)
+		return WN_ERR_CORRUPT;
+	if (!wn__aqf_shape_is_valid(wn__record_slots(record), wn__record_remainder_bits(record),
+				    wn__record_remainder_bits(record), 0))
+		return WN_ERR_CORRUPT;
+	return lessons_fit(record) ? 0 : WN_ERR_CORRUPT;
+}
+
+static int add_lessons(struct wn__lessons *lessons, const unsigned char *record)
+{
+	uint64_t count = wn__record_count(record);
+	uint64_t minirun, word;
+	int err = 0;
+
+	if (wn__record_flags(record) & WN__RECORD_DISTRUSTED)
+		wn__lessons_distrust(lessons);
+	for (uint64_t i = 0; i < count && !err; i++) {
+		wn__record_get_lesson(record, i, &minirun, &word);
+		err = wn__lessons_add(lessons, minirun, word);
+	}
+	return err;
+}
+
+/* The record has been checked. Lessons that are those of the record and no others need
+ * no saving: each change was one generation. */
+static int add_record(struct wn__learned *learned, const unsigned char *record)
+{
+	struct wn__shape shape = {
+		.slots = wn__record_slots(record),
+		.remainder_bits = wn__record_remainder_bits(record),
+	};
+	bool distrusted = wn__record_flags(record) & WN__RECORD_DISTRUSTED;
+	struct wn__lessons *lessons;
+	int err = wn__learned_acquire(learned, wn__record_id(record), shape, &lessons);
+
+	if (err)
+		return err;
+	err = add_lessons(lessons, record);
+	if (!err)
+		wn__learned_mark_saved(learned, lessons->id,
+				       distrusted ? 1 : wn__record_count(record));
+	wn__lessons_release(lessons);
+	return err;
+}
+
+int wn__learned_load_filter(struct wn__learned *learned, const void *bytes, size_t size)
+{
+	size_t record_size;
+	int err = check_record(bytes, size, &record_size);
+
+	if (!err && record_size != size)
+		err = WN_ERR_CORRUPT;
+	return err ? err : add_record(learned, bytes);
+}
+
+static int check_records(const unsigned char *bytes, size_t size)
+{
+	const unsigned char *at = bytes + WN__RECORDS_AT;
+	size_t left, record_size;
+
+	if (size < WN__RECORDS_MIN_SIZE || !wn__records_have_magic(bytes))
+		return WN_ERR_CORRUPT;
+	if (wn__records_version(bytes) != WN__RECORDS_VERSION)
+		return WN_ERR_VERSION;
+	if (wn__records_size(bytes) != size || wn__records_reserved(bytes) != 0 ||
+	    !wn__record_is_whole(bytes, size))
+		return WN_ERR_CORRUPT;
+	left = size - WN__RECORDS_MIN_SIZE;
+	for (uint64_t count = wn__records_count(bytes); count > 0; count--) {
+		int err = check_record(at, left, &record_size);
+
+		if (err)
+			return err;
+		at += record_size;
+		left -= record_size;
+	}
+	return left == 0 ? 0 : WN_ERR_CORRUPT;
+}
+
+int wn__learned_load(struct wn__learned *learned, const void *bytes, size_t size)
+{
+	const unsigned char *at = (const unsigned char *)bytes + WN__RECORDS_AT;
+	int err = check_records(bytes, size), failed = 0;
+
+	if (err)
+		return err;
+	for (uint64_t count = wn__records_count(bytes); count > 0; count--) {
+		err = add_record(learned, at);
+		if (err && err != WN_ERR_MISMATCH)
+			return err;
+		failed = err ? err : failed;
+		at += wn__record_size(wn__record_count(at));
+	}
+	return failed;
+}

@@ -1,0 +1,186 @@
+/* runs.c - the part of the run-level reverse map that is the same for every store. */
+#include <string.h>
+
+#include <winnow/aqf.h>
+#include <winnow/error.h>
+
+#include "aqf_format.h"
+#include "aqf_internal.h"
+#include "runs.h"
+
+bool wn__run_is_valid(const struct wn__run *run)
+{
+	return run->key_count <= WN_AQF_MAX_KEYS &&
+	       wn__aqf_shape_is_valid(run->slots, run->remainder_bits, run->remainder_bits, 0);
+}
+
+int wn__run_of_block(const struct wn_block_info *info, struct wn__run *runp)
+{
+	struct wn__aqf_params params = wn__aqf_params_get(info->params);
+
+	memset(runp, 0, sizeof(*runp));
+	if (info->kind != WN_KIND_AQF)
+		return WN_ERR_INVALID;
+	memcpy(runp->id, info->id, sizeof(runp->id));
+	runp->key_count = info->key_count;
+	runp->slots = params.slots;
+	runp->secret_id = info->secret_id;
+	runp->remainder_bits = params.remainder_bits;
+	return wn__run_is_valid(runp) ? 0 : WN_ERR_INVALID;
+}
+
+bool wn__run_entry_tells(const struct wn__run *run, const struct wn__run_entry *entry,
+			 struct wn_hash query, unsigned piece_bits)
+{
+	struct wn__fingerprint ours = wn__split(entry->hash, run->slots);
+	struct wn__fingerprint other = wn__split(query, run->slots);
+	unsigned common = wn__common_prefix(ours.hi, ours.lo, other.hi, other.lo);
+	unsigned pieces;
+
+	if (entry->fraction_bits >= 128)
+		return true;
+	if (ours.quotient != other.quotient || common < run->remainder_bits)
+		return false;
+	pieces = (common - run->remainder_bits) / piece_bits + 1;
+	return run->remainder_bits + pieces * piece_bits <= entry->fraction_bits;
+}
+
+static bool is_ascending(const struct wn_hash *hashes, uint64_t count)
+{
+	for (uint64_t i = 1; i < count; i++) {
+		if (wn_hash_compare(hashes[i - 1], hashes[i]) > 0)
+			return false;
+	}
+	return true;
+}
+
+/* Do the bits that are kept fix the minirun? Those that are not could raise it by one
+ * at most. */
+static bool is_minirun_fixed(const struct wn__run *run, struct wn_hash hash, uint64_t lost)
+{
+	struct wn__fingerprint low, high;
+
+	low = wn__split((struct wn_hash){hash.hi, hash.lo & ~lost}, run->slots);
+	high = wn__split((struct wn_hash){hash.hi, hash.lo | lost}, run->slots);
+	return low.quotient == high.quotient &&
+	       (low.hi ^ high.hi) >> (64 - run->remainder_bits) == 0;
+}
+
+static bool are_miniruns_fixed(const struct wn__run *run, const struct wn_hash *hashes,
+			       unsigned hash_bytes)
+{
+	uint64_t lost = wn__run_lost_bits(hash_bytes);
+
+	for (uint64_t i = 0; i < run->key_count; i++) {
+		if (!is_minirun_fixed(run, hashes[i], lost))
+			return false;
+	}
+	return true;
+}
+
+unsigned wn__run_hash_bytes(const struct wn__run *run, unsigned fraction_bits)
+{
+	unsigned bits = fraction_bits + 64 - (unsigned)__builtin_clzll(run->slots | 1) + 8;
+
+	if (bits <= 64)
+		return 8;
+	return bits < 128 ? (bits + 7) / 8 : 16;
+}
+
+int wn__runs_put(struct wn__runs *runs, const struct wn__run *run, const struct wn_hash *hashes,
+		 unsigned hash_bytes)
+{
+	int err = 0;
+
+	if (hash_bytes == 0)
+		hash_bytes = 16;
+	if (!wn__run_is_valid(run) || hash_bytes < 8 || hash_bytes > 16 ||
+	    !is_ascending(hashes, run->key_count))
+		err = WN_ERR_INVALID;
+	else if (hash_bytes < 16 && !are_miniruns_fixed(run, hashes, hash_bytes))
+		hash_bytes = 16;
+	if (!err)
+		err = runs->ops->put(runs, run, hashes, hash_bytes);
+	wn__runs_count(err ? &runs->stats.failed_puts : &runs->stats.puts, 1);
+	return err;
+}
+
+static uint64_t *counter_of(struct wn__runs *runs, int err)
+{
+	switch (err) {
+	case WN_ERR_NOT_FOUND:
+		return &runs->stats.missing;
+	case WN_ERR_MISMATCH:
+		return &runs->stats.mismatched;
+	case WN_ERR_CORRUPT:
+	case WN_ERR_VERSION:
+		return &runs->stats.damaged;
+	default:
+		return &runs->stats.failed;
+	}
+}
+
+int wn__runs_lookup(struct wn__runs *runs, const struct wn__run *run, uint64_t minirun,
+		    uint32_t rank, struct wn__run_entry *entryp)
+{
+	int err;
+
+	*entryp = (struct wn__run_entry){0};
+	err = runs->ops->lookup(runs, run, minirun, rank, entryp);
+	wn__runs_count(&runs->stats.lookups, 1);
+	if (err)
+		wn__runs_count(counter_of(runs, err), 1);
+	return err;
+}
+
+int wn__runs_stream(struct wn__runs *runs, const unsigned char *id, wn__run_visit_fn *fn,
+		    void *arg)
+{
+	return runs->ops->stream(runs, id, fn, arg);
+}
+
+int wn__runs_drop(struct wn__runs *runs, const unsigned char *id)
+{
+	int err = runs->ops->drop(runs, id);
+
+	if (!err)
+		wn__runs_count(&runs->stats.drops, 1);
+	return err;
+}
+
+int wn__runs_list(struct wn__runs *runs, struct wn__run_info **infosp, size_t *countp)
+{
+	*infosp = NULL;
+	*countp = 0;
+	return runs->ops->list(runs, infosp, countp);
+}
+
+void wn__runs_destroy(struct wn__runs *runs)
+{
+	if (runs)
+		runs->ops->destroy(runs);
+}
+
+static uint64_t read_counter(const uint64_t *counter)
+{
+	return __atomic_load_n(counter, __ATOMIC_RELAXED);
+}
+
+void wn__runs_stats(const struct wn__runs *runs, struct wn__runs_stats *statsp)
+{
+	const struct wn__runs_stats *stats = &runs->stats;
+
+	*statsp = (struct wn__runs_stats){
+		.puts = read_counter(&stats->puts),
+		.failed_puts = read_counter(&stats->failed_puts),
+		.drops = read_counter(&stats->drops),
+		.lookups = read_counter(&stats->lookups),
+		.missing = read_counter(&stats->missing),
+		.mismatched = read_counter(&stats->mismatched),
+		.damaged = read_counter(&stats->damaged),
+		.failed = read_counter(&stats->failed),
+		.reads = read_counter(&stats->reads),
+		.runs = read_counter(&stats->runs),
+		.bytes = read_counter(&stats->bytes),
+	};
+}

@@ -1,0 +1,28 @@
+#!/bin/sh
+# RocksDB's own tools (Debian: rocksdb-tools) read a database that winnow wrote.
+set -eu
+
+builddir=${WN_BUILDDIR:?run me with make check}
+if ! command -v sst_dump >/dev/null || ! command -v ldb >/dev/null; then
+	echo 'sst_dump and ldb are not installed'
+	exit 77
+fi
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+"$builddir/examples/01_rocksdb_policy" "$tmp/db"
+
+expect()
+{
+	wanted=$1
+	shift
+	"$@" >"$tmp/said" 2>&1 || true
+	grep -qe "$wanted" "$tmp/said" && return
+	cat "$tmp/said"
+	echo "not so: '$*' says '$wanted'"
+	exit 1
+}
+
+expect 'The file is ok' sst_dump --file="$tmp/db" --command=verify
+expect 'filter policy name: winnow\.aqf' sst_dump --file="$tmp/db" --command=none --show_properties
+expect '^0x76616C7565$' ldb --db="$tmp/db" --hex get 0x02000000
+expect 'NotFound' ldb --db="$tmp/db" --hex get 0x03000000

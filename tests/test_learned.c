@@ -1,0 +1,1015 @@
+/* test_learned.c - what a filter in a block learns beside it. */
+#include <errno.h>
+
+#include "alloc.h"
+#include "frozen.h"
+#include "learned_internal.h"
+
+static struct wn__learned *new_registry(size_t budget)
+{
+	struct wn__learned *learned;
+
+	ck_assert_int_eq(wn__learned_create(budget, &learned), 0);
+	return learned;
+}
+
+static struct wn__lessons *acquire(struct wn__learned *learned, const struct frozen_filter *frozen)
+{
+	struct wn__lessons *lessons;
+
+	ck_assert_int_eq(wn__filter_lessons(learned, frozen->filter, &lessons), 0);
+	return lessons;
+}
+
+static struct wn__learned_stats stats_of(struct wn__learned *learned)
+{
+	struct wn__learned_stats stats;
+
+	wn__learned_describe(learned, &stats);
+	return stats;
+}
+
+/* Fix `count` false positives; they are put into `fixed` (may be NULL). */
+static void teach_some(const struct frozen_filter *frozen, struct wn__lessons *lessons,
+		       size_t count, uint64_t *random, struct wn_hash *fixed)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct wn_hash query = frozen_false_positive(frozen, random);
+
+		frozen_teach(frozen, lessons, query);
+		if (fixed)
+			fixed[i] = query;
+	}
+}
+
+static size_t count_positives(const struct frozen_filter *frozen,
+			      const struct wn__lessons *lessons, const struct wn_hash *hashes,
+			      size_t count)
+{
+	size_t positives = 0;
+
+	for (size_t i = 0; i < count; i++)
+		positives += wn__filter_query_learned(frozen->filter, lessons, hashes[i], NULL);
+	return positives;
+}
+
+/* ---- answers ------------------------------------------------------------ */
+
+START_TEST(without_lessons_the_filter_answers)
+{
+	uint64_t random = test_seed("plain", 1);
+	struct frozen_filter frozen = frozen_make(2000, 6, &random, NULL, 0);
+	struct wn__learned *learned = new_registry(0);
+	struct wn__lessons *lessons = acquire(learned, &frozen);
+
+	for (int i = 0; i < 50000; i++) {
+		struct wn_hash hash = test_random_hash(&random);
+		struct wn_match plain = {0}, with, without;
+		bool answer = wn_filter_query_hash(frozen.filter, hash, &plain);
+
+		expect(wn__filter_query_learned(frozen.filter, lessons, hash, &with) == answer);
+		expect(wn__filter_query_learned(frozen.filter, NULL, hash, &without) == answer);
+		expect(with.known == answer && without.known == answer);
+		expect(with.minirun == plain.minirun && with.rank == plain.rank);
+	}
+	ck_assert(wn__filter_query_learned(NULL, lessons, frozen.hashes[0], NULL));
+	ck_assert(wn__filter_query_learned(NULL, NULL, frozen.hashes[0], NULL));
+	wn__lessons_release(lessons);
+	wn__learned_destroy(learned);
+	frozen_destroy(&frozen);
+}
+END_TEST
+
+/* Every fingerprint that a hash matches, found by comparing with all keys; with
+ * negatives, the block has extensions. */
+START_TEST(query_from_finds_every_match_in_turn)
+{
+	uint64_t random = test_seed("from", 2);
+	struct wn_hash negatives[4000];
+	struct frozen_filter frozen;
+
+	for (int i = 0; i < 4000; i++)
+		negatives[i] = test_random_hash(&random);
+	frozen = frozen_make(3000, 2, &random, negatives, _i ? 4000 : 0);
+	for (int i = 0; i < 20000; i++) {
+		struct wn_hash hash = test_random_hash(&random);
+		const struct wn__table *table = frozen_table(&frozen);
+		uint64_t minirun = frozen_minirun(table, hash);
+		struct wn_match match;
+		uint32_t rank = 0;
+
+		for (size_t at = frozen_first(&frozen, minirun);
+		     at < frozen.count && frozen_minirun(table, frozen.hashes[at]) == minirun;
+		     at++) {
+			/* The key itself matches its own fingerprint. */
+			expect(wn__frozen_query_from(table, frozen.hashes[at], rank, &match));
+			expect(match.known && match.rank == rank && match.minirun == minirun);
+			rank++;
+		}
+		expect(!wn__frozen_query_from(table, hash, rank, &match));
+		for (uint32_t from = 0; from < rank && !_i; from++)
+			expect(wn__frozen_query_from(table, hash, from, &match) &&
+			       match.rank == from);
+	}
+	frozen_destroy(&frozen);
+}
+END_TEST
+
+/* ---- the model ---------------------------------------------------------- */
+
+/* A crowd of absent keys, asked for again and again. */
+struct model {
+	struct frozen_filter frozen;
+	struct wn__learned *learned;
+	struct wn__lessons *lessons;
+	struct wn_hash *queries;
+	bool *fixed;
+	size_t query_count;
+	uint64_t random;
+	uint64_t lessons_taught;
+	uint64_t false_positives;
+};
+
+static void model_ask(struct model *model)
+{
+	uint64_t draw = test_random(&model->random);
+	/* A product of two draws: some are asked for much more often than others. */
+	size_t at = (size_t)((draw >> 32) * (draw & UINT32_MAX) >> 32) * model->query_count >> 32;
+	struct wn_match match;
+
+	if (!wn__filter_query_learned(model->frozen.filter, model->lessons, model->queries[at],
+				      &match))
+		return;
+	expect(!model->fixed[at]);
+	model->false_positives++;
+	model->lessons_taught += frozen_teach(&model->frozen, model->lessons, model->queries[at]);
+	model->fixed[at] = true;
+}
+
+/* Stored keys; some of them are reported as false positives, wrongly. */
+static void model_ask_stored(struct model *model)
+{
+	size_t at = (size_t)(test_random(&model->random) % model->frozen.count);
+	struct wn_hash key = model->frozen.hashes[at];
+	struct wn_match match;
+
+	expect(wn__filter_query_learned(model->frozen.filter, model->lessons, key, &match));
+	if (wn_hash_compare(frozen_stored(&model->frozen, &match), key) == 0)
+		expect(wn__filter_learn(model->frozen.filter, model->lessons, key, key, &match) ==
+		       WN_ERR_UNFIXABLE);
+	else
+		expect(wn__filter_learn(model->frozen.filter, model->lessons,
+					frozen_stored(&model->frozen, &match), key, &match) == 0);
+	expect(wn__filter_query_learned(model->frozen.filter, model->lessons, key, NULL));
+}
+
+static void model_new_reader(struct model *model)
+{
+	wn__lessons_release(model->lessons);
+	frozen_close(&model->frozen);
+	frozen_open(&model->frozen);
+	model->lessons = acquire(model->learned, &model->frozen);
+}
+
+static void model_restart(struct model *model)
+{
+	struct wn__learned *learned = new_registry(0);
+	uint64_t lessons = stats_of(model->learned).lessons;
+	void *bytes;
+	size_t size;
+
+	ck_assert_int_eq(wn__learned_save(model->learned, &bytes, &size), 0);
+	wn__lessons_release(model->lessons);
+	wn__learned_destroy(model->learned);
+	ck_assert_int_eq(wn__learned_load(learned, bytes, size), 0);
+	free(bytes);
+	model->learned = learned;
+	model->lessons = acquire(learned, &model->frozen);
+	ck_assert_uint_eq(stats_of(learned).lessons, lessons);
+}
+
+START_TEST(keys_are_never_denied_and_lessons_never_forgotten)
+{
+	struct model model = {.random = test_seed("model", 10 + (uint64_t)_i)};
+	size_t rounds = test_is_quick() ? 40000 : 400000;
+	struct wn_hash negatives[1000];
+
+	for (int i = 0; i < 1000; i++)
+		negatives[i] = test_random_hash(&model.random);
+	/* The second time over a block that was adapted when it was built. */
+	model.frozen = frozen_make(20000, 4, &model.random, negatives, _i ? 1000 : 0);
+	model.learned = new_registry(0);
+	model.lessons = acquire(model.learned, &model.frozen);
+	model.query_count = rounds / 4;
+	model.queries = malloc(model.query_count * sizeof(*model.queries));
+	model.fixed = calloc(model.query_count, sizeof(*model.fixed));
+	for (size_t i = 0; i < model.query_count; i++)
+		model.queries[i] = test_random_hash(&model.random);
+	for (size_t i = 1; i <= rounds; i++) {
+		model_ask(&model);
+		if (i % 8 == 0)
+			model_ask_stored(&model);
+		if (i % 5000 == 0)
+			model_new_reader(&model);
+		if (i % (rounds / 4) == 0)
+			model_restart(&model);
+		if (i % (rounds / 4) == 0)
+			frozen_expect_all_keys(&model.frozen, model.lessons);
+	}
+	for (size_t i = 0; i < model.query_count; i++)
+		expect(!model.fixed[i] ||
+		       !wn__filter_query_learned(model.frozen.filter, model.lessons,
+						 model.queries[i], NULL));
+	ck_assert_uint_gt(model.false_positives, rounds / 200);
+	ck_assert_uint_ge(stats_of(model.learned).lessons, model.lessons_taught);
+	ck_assert_uint_eq(stats_of(model.learned).filters, 1);
+	ck_assert_uint_eq(stats_of(model.learned).refused, 0);
+	ck_assert_uint_eq(stats_of(model.learned).distrusted, 0);
+	free(model.queries);
+	free(model.fixed);
+	wn__lessons_release(model.lessons);
+	wn__learned_destroy(model.learned);
+	frozen_destroy(&model.frozen);
+}
+END_TEST
+
+/* Queries that share 42, 84 and more bits behind the remainder with the key. */
+START_TEST(queries_that_differ_in_the_last_bits_are_told_apart)
+{
+	uint64_t random = test_seed("deep", 20);
+	struct frozen_filter frozen = frozen_make(5000, 4, &random, NULL, 0);
+	struct wn__learned *learned = new_registry(0);
+	struct wn__lessons *lessons = acquire(learned, &frozen);
+
+	for (size_t i = 0; i < frozen.count; i += 7) {
+		struct wn_hash key = frozen.hashes[i];
+		struct wn_hash queries[3] = {
+			{key.hi, key.lo ^ 1},
+			{key.hi, key.lo ^ UINT64_C(1) << 50},
+			frozen_neighbour(&frozen, key, &random),
+		};
+
+		for (int at = 0; at < 3; at++) {
+			expect(at == 2 || wn__filter_query_learned(frozen.filter, lessons,
+								   queries[at], NULL));
+			frozen_teach(&frozen, lessons, queries[at]);
+		}
+		for (int at = 0; at < 3; at++)
+			expect(!wn__filter_query_learned(frozen.filter, lessons, queries[at],
+							 NULL));
+	}
+	frozen_expect_all_keys(&frozen, lessons);
+	wn__lessons_release(lessons);
+	wn__learned_destroy(learned);
+	frozen_destroy(&frozen);
+}
+END_TEST
+
+START_TEST(lessons_can_be_learned_when_the_block_is_gone)
+{
+	uint64_t random = test_seed("blockless", 21);
+	struct frozen_filter frozen = frozen_make(5000, 5, &random, NULL, 0);
+	struct wn__learned *learned = new_registry(0);
+
+	for (int i = 0; i < 500; i++) {
+		struct wn_hash query = frozen_false_positive(&frozen, &random);
+		struct wn__lessons *lessons = acquire(learned, &frozen);
+		struct wn_match match;
+
+		while (wn__filter_query_learned(frozen.filter, lessons, query, &match)) {
+			struct wn_hash stored = frozen_stored(&frozen, &match);
+
+			frozen_close(&frozen);
+			expect(wn__lessons_learn(lessons, query, query, &match) ==
+			       WN_ERR_UNFIXABLE);
+			expect(wn__lessons_learn(lessons, stored, query, &match) == 0);
+			frozen_open(&frozen);
+		}
+		wn__lessons_release(lessons);
+	}
+	frozen_destroy(&frozen);
+	wn__learned_destroy(learned);
+}
+END_TEST
+
+/* ---- what is refused ---------------------------------------------------- */
+
+START_TEST(a_stored_hash_that_does_not_fit_is_refused)
+{
+	uint64_t random = test_seed("refused", 30);
+	struct frozen_filter frozen = frozen_make(5000, 4, &random, NULL, 0);
+	struct wn__learned *learned = new_registry(0);
+	struct wn__lessons *lessons = acquire(learned, &frozen);
+	struct wn_match match, unknown = {0}, beyond;
+
+	for (int i = 0; i < 2000; i++) {
+		struct wn_hash query = frozen_false_positive(&frozen, &random), wrong;
+
+		expect(wn_filter_query_hash(frozen.filter, query, &match));
+		do
+			wrong = test_random_hash(&random);
+		while (frozen_minirun(frozen_table(&frozen), wrong) == match.minirun);
+		expect(wn__filter_learn(frozen.filter, lessons, wrong, query, &match) ==
+		       WN_ERR_MISMATCH);
+		expect(wn__lessons_learn(lessons, wrong, query, &match) == WN_ERR_MISMATCH);
+		expect(wn__filter_learn(frozen.filter, lessons, frozen_stored(&frozen, &match),
+					wrong, &match) == WN_ERR_MISMATCH);
+		beyond = match;
+		beyond.rank = 500;
+		expect(wn__filter_learn(frozen.filter, lessons, frozen_stored(&frozen, &match),
+					query, &beyond) == WN_ERR_MISMATCH);
+		expect(wn__filter_learn(frozen.filter, lessons, frozen_stored(&frozen, &match),
+					query, &unknown) == WN_ERR_NOT_FOUND);
+	}
+	ck_assert_uint_eq(stats_of(learned).lessons, 0);
+	wn__lessons_release(lessons);
+	wn__learned_destroy(learned);
+	frozen_destroy(&frozen);
+}
+END_TEST
+
+START_TEST(a_stored_hash_that_does_not_fit_the_extensions_is_refused)
+{
+	uint64_t random = test_seed("extensions", 31);
+	struct frozen_filter plain = frozen_make(3000, 4, &random, NULL, 0), frozen;
+	struct wn__learned *learned = new_registry(0);
+	struct wn__lessons *lessons;
+	struct wn_hash negatives[500];
+	unsigned refused = 0;
+
+	random = test_seed("extensions", 31); /* the same keys again */
+	for (int i = 0; i < 500; i++) {
+		uint64_t other = (uint64_t)i + 1000;
+
+		negatives[i] = frozen_false_positive(&plain, &other);
+	}
+	frozen = frozen_make(3000, 4, &random, negatives, 500);
+	lessons = acquire(learned, &frozen);
+	for (int i = 0; i < 500; i++) {
+		const struct wn__table *table = frozen_table(&frozen);
+		size_t at = frozen_first(&frozen, frozen_minirun(table, negatives[i]));
+		struct wn_match match;
+
+		if (at == frozen.count ||
+		    !wn_filter_query_hash(frozen.filter, frozen.hashes[at], &match) ||
+		    wn_hash_compare(frozen_stored(&frozen, &match), frozen.hashes[at]) != 0 ||
+		    match.minirun != frozen_minirun(table, negatives[i]))
+			continue;
+		/* The block says "no" to the negative: it cannot be what is stored there. */
+		expect(wn__filter_learn(frozen.filter, lessons, negatives[i], frozen.hashes[at],
+					&match) == WN_ERR_MISMATCH);
+		refused++;
+	}
+	ck_assert_uint_gt(refused, 100);
+	ck_assert_uint_eq(stats_of(learned).lessons, 0);
+	wn__lessons_release(lessons);
+	wn__learned_destroy(learned);
+	frozen_destroy(&plain);
+	frozen_destroy(&frozen);
+}
+END_TEST
+
+static void expect_distrusted(struct wn__learned *learned, const struct frozen_filter *frozen,
+			      const struct wn_match *match, struct wn_hash query)
+{
+	struct wn__lessons *lessons = acquire(learned, frozen);
+
+	frozen_expect_all_keys(frozen, lessons);
+	ck_assert_uint_eq(stats_of(learned).lessons, 0);
+	ck_assert_uint_eq(stats_of(learned).filters, 0);
+	ck_assert_uint_eq(stats_of(learned).distrusted, 1);
+	ck_assert_int_eq(wn__filter_learn(frozen->filter, lessons, frozen_stored(frozen, match),
+					  query, match), WN_ERR_MISMATCH);
+	wn__lessons_release(lessons);
+}
+
+/* A reverse map that errs: the wrong hash fits the fingerprint, and denies the key.
+ * When the right one is brought, nothing that was learned can be believed. */
+START_TEST(two_hashes_for_one_fingerprint_end_all_lessons)
+{
+	uint64_t random = test_seed("distrust", 32);
+	struct frozen_filter frozen = frozen_make(5000, 4, &random, NULL, 0);
+	struct wn__learned *learned = new_registry(0), *other = new_registry(0);
+	struct wn__lessons *lessons = acquire(learned, &frozen);
+	struct wn_hash query = frozen_false_positive(&frozen, &random);
+	struct wn_match match;
+	void *bytes;
+	size_t size;
+
+	teach_some(&frozen, lessons, 100, &random, NULL);
+	while (!wn__filter_query_learned(frozen.filter, lessons, query, &match))
+		query = frozen_false_positive(&frozen, &random);
+	ck_assert_int_eq(wn__filter_learn(frozen.filter, lessons,
+					  frozen_neighbour(&frozen, query, &random), query,
+					  &match), 0);
+	ck_assert_int_eq(wn__filter_learn(frozen.filter, lessons, frozen_stored(&frozen, &match),
+					  query, &match), WN_ERR_MISMATCH);
+	expect_distrusted(learned, &frozen, &match, query);
+	wn__lessons_release(lessons);
+	expect_distrusted(learned, &frozen, &match, query);
+	ck_assert_int_eq(wn__learned_save(learned, &bytes, &size), 0);
+	lessons = acquire(other, &frozen);
+	teach_some(&frozen, lessons, 100, &random, NULL);
+	wn__lessons_release(lessons);
+	ck_assert_int_eq(wn__learned_load(other, bytes, size), 0);
+	expect_distrusted(other, &frozen, &match, query);
+	free(bytes);
+	wn__learned_destroy(learned);
+	wn__learned_destroy(other);
+	frozen_destroy(&frozen);
+}
+END_TEST
+
+START_TEST(lessons_of_another_filter_are_left_aside)
+{
+	uint64_t random = test_seed("mixed up", 33);
+	struct frozen_filter one = frozen_make(5000, 4, &random, NULL, 0);
+	struct frozen_filter two = frozen_make(5000, 4, &random, NULL, 0);
+	struct wn__learned *learned = new_registry(0);
+	struct wn__lessons *lessons = acquire(learned, &one);
+	struct wn_hash query = frozen_false_positive(&two, &random);
+	struct wn_match match;
+
+	teach_some(&one, lessons, 3000, &random, NULL);
+	frozen_expect_all_keys(&two, lessons);
+	for (int i = 0; i < 20000; i++) {
+		struct wn_hash hash = test_random_hash(&random);
+
+		expect(wn__filter_query_learned(two.filter, lessons, hash, NULL) ==
+		       wn_filter_query_hash(two.filter, hash, NULL));
+	}
+	ck_assert(wn_filter_query_hash(two.filter, query, &match));
+	ck_assert_int_eq(wn__filter_learn(two.filter, lessons, frozen_stored(&two, &match), query,
+					  &match), WN_ERR_MISMATCH);
+	wn__lessons_release(lessons);
+	wn__learned_destroy(learned);
+	frozen_destroy(&one);
+	frozen_destroy(&two);
+}
+END_TEST
+
+START_TEST(lessons_of_another_shape_are_not_handed_out)
+{
+	unsigned char id[WN_BLOCK_ID_SIZE] = "shape";
+	struct wn__learned *learned = new_registry(0);
+	struct wn__lessons *lessons, *other;
+
+	ck_assert_int_eq(wn__learned_acquire(learned, id, (struct wn__shape){1000, 9}, &lessons),
+			 0);
+	ck_assert_int_eq(wn__learned_acquire(learned, id, (struct wn__shape){1001, 9}, &other),
+			 WN_ERR_MISMATCH);
+	ck_assert_ptr_null(other);
+	ck_assert_int_eq(wn__learned_acquire(learned, id, (struct wn__shape){1000, 8}, &other),
+			 WN_ERR_MISMATCH);
+	ck_assert_int_eq(wn__learned_acquire(learned, id, (struct wn__shape){1000, 9}, &other), 0);
+	ck_assert_ptr_eq(lessons, other);
+	wn__lessons_release(lessons);
+	wn__lessons_release(other);
+	wn__lessons_release(NULL);
+	wn__learned_destroy(learned);
+	wn__learned_destroy(NULL);
+}
+END_TEST
+
+/* What a reader may come upon that was held up for a while. */
+START_TEST(pages_in_other_hands_are_not_believed)
+{
+	uint64_t random = test_seed("hands", 34);
+	struct frozen_filter frozen = frozen_make(5000, 4, &random, NULL, 0);
+	struct wn__learned *learned = new_registry(0);
+	struct wn__lessons *lessons = acquire(learned, &frozen);
+	struct wn_hash fixed[10];
+	struct wn__page *page;
+
+	teach_some(&frozen, lessons, 10, &random, fixed);
+	ck_assert_uint_eq(lessons->directory->depth, 0);
+	page = lessons->directory->pages[0];
+	ck_assert_uint_eq(count_positives(&frozen, lessons, fixed, 10), 0);
+	page->owner++;
+	ck_assert_uint_eq(count_positives(&frozen, lessons, fixed, 10), 10);
+	page->owner--;
+	page->version++;
+	ck_assert_uint_eq(count_positives(&frozen, lessons, fixed, 10), 10);
+	page->version++;
+	ck_assert_uint_eq(count_positives(&frozen, lessons, fixed, 10), 0);
+	wn__lessons_release(lessons);
+	wn__learned_destroy(learned);
+	frozen_destroy(&frozen);
+}
+END_TEST
+
+/* ---- coming and going --------------------------------------------------- */
+
+START_TEST(lessons_survive_their_readers_and_nothing_else_does)
+{
+	uint64_t random = test_seed("churn", 40);
+	struct frozen_filter frozen = frozen_make(5000, 4, &random, NULL, 0);
+	struct wn__learned *learned = new_registry(0);
+	struct wn__lessons *lessons;
+	struct wn_hash fixed[300];
+	uint64_t before;
+
+	lessons = acquire(learned, &frozen);
+	teach_some(&frozen, lessons, 300, &random, fixed);
+	before = stats_of(learned).bytes;
+	wn__lessons_release(lessons);
+	/* Old directories were kept for the reader. */
+	ck_assert_uint_lt(stats_of(learned).bytes, before);
+	before = stats_of(learned).bytes;
+	for (uint32_t i = 0; i < 20000; i++) {
+		unsigned char id[WN_BLOCK_ID_SIZE] = {0};
+
+		memcpy(id + 4, &i, sizeof(i));
+		expect(wn__learned_acquire(learned, id, (struct wn__shape){1000, 9}, &lessons) ==
+		       0);
+		wn__lessons_release(lessons);
+	}
+	ck_assert_uint_eq(stats_of(learned).bytes, before);
+	lessons = acquire(learned, &frozen);
+	ck_assert_uint_eq(count_positives(&frozen, lessons, fixed, 300), 0);
+	wn__lessons_release(lessons);
+	wn__learned_destroy(learned);
+	frozen_destroy(&frozen);
+}
+END_TEST
+
+START_TEST(many_readers_are_open_at_once)
+{
+	enum { READERS = 5000 };
+	static struct wn__lessons *lessons[READERS];
+	struct wn__learned *learned = new_registry(0);
+
+	for (int round = 0; round < 2; round++) {
+		for (uint32_t i = 0; i < READERS; i++) {
+			unsigned char id[WN_BLOCK_ID_SIZE] = {0};
+			struct wn__lessons *again;
+
+			memcpy(id, &i, sizeof(i));
+			expect(wn__learned_acquire(learned, id, (struct wn__shape){1000, 9},
+						   &lessons[i]) == 0);
+			expect(wn__learned_acquire(learned, id, (struct wn__shape){1000, 9},
+						   &again) == 0);
+			expect(again == lessons[i]);
+			wn__lessons_release(again);
+		}
+		for (uint32_t i = 0; i < READERS; i++)
+			wn__lessons_release(lessons[i]);
+	}
+	wn__learned_destroy(learned);
+}
+END_TEST
+
+START_TEST(a_forgotten_filter_keeps_its_lessons_while_it_is_read)
+{
+	uint64_t random = test_seed("forget", 41);
+	struct frozen_filter frozen = frozen_make(5000, 4, &random, NULL, 0);
+	struct wn__learned *learned = new_registry(0);
+	struct wn__lessons *lessons = acquire(learned, &frozen), *fresh;
+	struct wn_hash fixed[300], query;
+	struct wn_match match;
+	unsigned char id[WN_BLOCK_ID_SIZE];
+
+	teach_some(&frozen, lessons, 300, &random, fixed);
+	wn__learned_forget(learned, frozen.filter->info.id);
+	ck_assert_uint_eq(stats_of(learned).lessons, 0);
+	ck_assert_uint_eq(stats_of(learned).filters, 0);
+	ck_assert(!wn__learned_next_dirty(learned, id));
+	ck_assert_uint_eq(count_positives(&frozen, lessons, fixed, 300), 0);
+	do
+		query = frozen_false_positive(&frozen, &random);
+	while (!wn__filter_query_learned(frozen.filter, lessons, query, &match));
+	ck_assert_int_eq(wn__filter_learn(frozen.filter, lessons, frozen_stored(&frozen, &match),
+					  query, &match), WN_ERR_NOT_FOUND);
+	fresh = acquire(learned, &frozen);
+	ck_assert_ptr_ne(fresh, lessons);
+	ck_assert_uint_eq(count_positives(&frozen, fresh, fixed, 300), 300);
+	frozen_teach(&frozen, fresh, query);
+	wn__lessons_release(lessons);
+	ck_assert(!wn__filter_query_learned(frozen.filter, fresh, query, NULL));
+	wn__lessons_release(fresh);
+	wn__learned_forget(learned, frozen.filter->info.id);
+	wn__learned_forget(learned, frozen.filter->info.id);
+	ck_assert_uint_eq(stats_of(learned).lessons, 0);
+	wn__learned_destroy(learned);
+	frozen_destroy(&frozen);
+}
+END_TEST
+
+START_TEST(readers_outlive_the_registry)
+{
+	uint64_t random = test_seed("outlive", 42);
+	struct frozen_filter frozen = frozen_make(5000, 4, &random, NULL, 0);
+	struct wn__learned *learned = new_registry(0);
+	struct wn__lessons *one = acquire(learned, &frozen), *two = acquire(learned, &frozen);
+	struct wn_hash fixed[300];
+
+	teach_some(&frozen, one, 300, &random, fixed);
+	wn__learned_destroy(learned);
+	ck_assert_uint_eq(count_positives(&frozen, one, fixed, 300), 0);
+	wn__lessons_release(one);
+	ck_assert_uint_eq(count_positives(&frozen, two, fixed, 300), 0);
+	frozen_expect_all_keys(&frozen, two);
+	wn__lessons_release(two);
+	frozen_destroy(&frozen);
+}
+END_TEST
+
+/* ---- the budget --------------------------------------------------------- */
+
+#define FILTERS 6
+#define BUDGET ((size_t)60 << 10)
+
+struct shelf_of_filters {
+	struct frozen_filter frozen[FILTERS];
+	struct wn__lessons *lessons[FILTERS];
+	struct wn_hash fixed[FILTERS][400];
+	struct wn__learned *learned;
+	uint64_t random;
+};
+
+static void set_up(struct shelf_of_filters *shelf, size_t budget)
+{
+	shelf->random = test_seed("budget", 50);
+	shelf->learned = new_registry(budget);
+	for (int i = 0; i < FILTERS; i++) {
+		shelf->frozen[i] = frozen_make(3000, 4, &shelf->random, NULL, 0);
+		shelf->lessons[i] = acquire(shelf->learned, &shelf->frozen[i]);
+	}
+}
+
+static void tear_down(struct shelf_of_filters *shelf)
+{
+	for (int i = 0; i < FILTERS; i++) {
+		wn__lessons_release(shelf->lessons[i]);
+		frozen_destroy(&shelf->frozen[i]);
+	}
+	wn__learned_destroy(shelf->learned);
+}
+
+static bool has_lessons(struct shelf_of_filters *shelf, int i)
+{
+	size_t positives =
+		count_positives(&shelf->frozen[i], shelf->lessons[i], shelf->fixed[i], 400);
+
+	ck_assert(positives == 0 || positives == 400);
+	return positives == 0;
+}
+
+/* 400 lessons take some 10 KB: the budget holds four filters. */
+START_TEST(past_the_budget_the_coldest_filter_is_dropped)
+{
+	static struct shelf_of_filters shelf;
+
+	set_up(&shelf, BUDGET);
+	for (int i = 0; i < 3; i++)
+		teach_some(&shelf.frozen[i], shelf.lessons[i], 400, &shelf.random, shelf.fixed[i]);
+	ck_assert_uint_eq(stats_of(shelf.learned).dropped_filters, 0);
+	wn__lessons_touch(shelf.lessons[0]);
+	for (int i = 3; i < FILTERS && stats_of(shelf.learned).dropped_filters == 0; i++)
+		teach_some(&shelf.frozen[i], shelf.lessons[i], 400, &shelf.random, shelf.fixed[i]);
+	ck_assert_uint_eq(stats_of(shelf.learned).dropped_filters, 1);
+	ck_assert_uint_ge(stats_of(shelf.learned).dropped_lessons, 200);
+	ck_assert(has_lessons(&shelf, 0));
+	ck_assert(!has_lessons(&shelf, 1));
+	ck_assert(has_lessons(&shelf, 2));
+	ck_assert_uint_le(stats_of(shelf.learned).bytes, BUDGET + BUDGET / 6);
+	for (int i = 0; i < FILTERS; i++)
+		frozen_expect_all_keys(&shelf.frozen[i], shelf.lessons[i]);
+	/* And it may learn again, at another's cost. */
+	teach_some(&shelf.frozen[1], shelf.lessons[1], 400, &shelf.random, shelf.fixed[1]);
+	ck_assert(has_lessons(&shelf, 1));
+	tear_down(&shelf);
+}
+END_TEST
+
+START_TEST(what_nobody_reads_can_be_dropped_too)
+{
+	static struct shelf_of_filters shelf;
+	struct wn__learned_stats stats;
+
+	set_up(&shelf, BUDGET);
+	for (int round = 0; round < 3; round++) {
+		for (int i = 0; i < FILTERS; i++) {
+			teach_some(&shelf.frozen[i], shelf.lessons[i], 400, &shelf.random,
+				   shelf.fixed[i]);
+			ck_assert(has_lessons(&shelf, i));
+			wn__lessons_release(shelf.lessons[i]);
+			shelf.lessons[i] = NULL;
+			if (i > 0)
+				shelf.lessons[i - 1] = acquire(shelf.learned, &shelf.frozen[i - 1]);
+		}
+		shelf.lessons[FILTERS - 1] = acquire(shelf.learned, &shelf.frozen[FILTERS - 1]);
+	}
+	stats = stats_of(shelf.learned);
+	ck_assert_uint_gt(stats.dropped_filters, FILTERS);
+	ck_assert_uint_lt(stats.filters, FILTERS);
+	ck_assert_uint_le(stats.bytes, BUDGET + BUDGET / 6);
+	ck_assert_uint_eq(stats.refused, 0);
+	for (int i = 0; i < FILTERS; i++)
+		frozen_expect_all_keys(&shelf.frozen[i], shelf.lessons[i]);
+	tear_down(&shelf);
+}
+END_TEST
+
+START_TEST(a_filter_that_outgrows_the_budget_starts_over)
+{
+	uint64_t random = test_seed("alone", 51);
+	struct frozen_filter frozen = frozen_make(20000, 4, &random, NULL, 0);
+	struct wn__learned *learned = new_registry(BUDGET);
+	struct wn__lessons *lessons = acquire(learned, &frozen);
+	struct wn_hash query;
+
+	for (int i = 0; i < 20000; i++) {
+		query = frozen_false_positive(&frozen, &random);
+		frozen_teach(&frozen, lessons, query);
+		expect(!wn__filter_query_learned(frozen.filter, lessons, query, NULL));
+	}
+	ck_assert_uint_gt(stats_of(learned).dropped_filters, 1);
+	ck_assert_uint_eq(stats_of(learned).filters, 1);
+	ck_assert_uint_eq(stats_of(learned).refused, 0);
+	ck_assert_uint_le(stats_of(learned).bytes, BUDGET + BUDGET / 6);
+	frozen_expect_all_keys(&frozen, lessons);
+	wn__lessons_release(lessons);
+	wn__learned_destroy(learned);
+	frozen_destroy(&frozen);
+}
+END_TEST
+
+START_TEST(a_budget_for_nothing_refuses_and_counts)
+{
+	uint64_t random = test_seed("nothing", 52);
+	struct frozen_filter frozen = frozen_make(1000, 4, &random, NULL, 0);
+	struct wn__learned *learned = new_registry(1);
+	struct wn__lessons *lessons = acquire(learned, &frozen);
+	struct wn_hash query = frozen_false_positive(&frozen, &random);
+	struct wn_match match;
+
+	ck_assert(wn__filter_query_learned(frozen.filter, lessons, query, &match));
+	ck_assert_int_eq(wn__filter_learn(frozen.filter, lessons, frozen_stored(&frozen, &match),
+					  query, &match), WN_ERR_FULL);
+	ck_assert_uint_eq(stats_of(learned).refused, 1);
+	frozen_expect_all_keys(&frozen, lessons);
+	wn__lessons_release(lessons);
+	wn__learned_destroy(learned);
+	frozen_destroy(&frozen);
+}
+END_TEST
+
+/* ---- memory refused ----------------------------------------------------- */
+
+/* Everything once, with the nth allocation refused. True when there was none. */
+static bool try_everything(const struct frozen_filter *frozen, uint64_t nth, uint64_t random)
+{
+	struct wn__learned *learned = NULL, *other = NULL;
+	struct wn__lessons *lessons = NULL;
+	struct wn_match match;
+	unsigned failed = 0;
+	void *bytes = NULL;
+	size_t size;
+	bool done;
+
+	wn__alloc_fail_at(nth);
+	failed += wn__learned_create(0, &learned) != 0;
+	failed += learned && wn__filter_lessons(learned, frozen->filter, &lessons) != 0;
+	for (int i = 0; lessons && i < 400; i++) {
+		struct wn_hash query = frozen_false_positive(frozen, &random);
+
+		while (wn__filter_query_learned(frozen->filter, lessons, query, &match)) {
+			int err = wn__filter_learn(frozen->filter, lessons,
+						   frozen_stored(frozen, &match), query, &match);
+
+			expect(err == 0 || err == ENOMEM);
+			failed += err != 0;
+		}
+	}
+	failed += learned && wn__learned_save(learned, &bytes, &size) != 0;
+	failed += bytes && wn__learned_create(0, &other) != 0;
+	failed += bytes && other && wn__learned_load(other, bytes, size) != 0;
+	done = wn__alloc_calls() < nth;
+	wn__alloc_fail_at(0);
+	frozen_expect_all_keys(frozen, lessons);
+	/* Longer chains in a table are no failure; nothing else goes unsaid. */
+	expect(done ? failed == 0 : failed <= 1);
+	free(bytes);
+	wn__lessons_release(lessons);
+	wn__learned_destroy(learned);
+	wn__learned_destroy(other);
+	return done;
+}
+
+START_TEST(every_allocation_may_fail)
+{
+	uint64_t random = test_seed("memory", 60);
+	struct frozen_filter frozen = frozen_make(3000, 4, &random, NULL, 0);
+	uint64_t nth = 1;
+
+	while (!try_everything(&frozen, nth, random))
+		nth++;
+	ck_assert_uint_gt(nth, 15);
+	frozen_destroy(&frozen);
+}
+END_TEST
+
+/* ---- bytes -------------------------------------------------------------- */
+
+static void expect_nothing(struct wn__learned *learned)
+{
+	struct wn__learned_stats stats = stats_of(learned);
+
+	expect(stats.filters == 0 && stats.lessons == 0 && stats.dirty == 0);
+}
+
+/* Every byte in turn, every length, and bytes behind the end. */
+static void expect_damage_is_refused(int (*load)(struct wn__learned *, const void *, size_t),
+				     const unsigned char *bytes, size_t size)
+{
+	struct wn__learned *learned = new_registry(0);
+
+	for (size_t at = 0; at < size; at++) {
+		unsigned char *copy = malloc(size); /* so that sanitizers see its end */
+		int err;
+
+		memcpy(copy, bytes, size);
+		copy[at] ^= (unsigned char)(1 << at % 8);
+		err = load(learned, copy, size);
+		expect(err == WN_ERR_CORRUPT || err == WN_ERR_VERSION);
+		expect_nothing(learned);
+		free(copy);
+	}
+	for (size_t length = 0; length <= size + 16; length++) {
+		unsigned char *copy = calloc(1, length ? length : 1);
+
+		memcpy(copy, bytes, length < size ? length : size);
+		if (length != size)
+			expect(load(learned, copy, length) == WN_ERR_CORRUPT);
+		expect_nothing(learned);
+		free(copy);
+	}
+	ck_assert_int_eq(load(learned, bytes, size), 0);
+	ck_assert_uint_gt(stats_of(learned).lessons, 0);
+	ck_assert_uint_eq(stats_of(learned).dirty, 0);
+	wn__learned_destroy(learned);
+}
+
+START_TEST(saved_lessons_come_back_the_same)
+{
+	static struct shelf_of_filters shelf;
+	struct wn__learned *other = new_registry(0);
+	size_t size, other_size;
+	void *bytes, *other_bytes;
+
+	set_up(&shelf, 0);
+	for (int i = 0; i < FILTERS; i++)
+		teach_some(&shelf.frozen[i], shelf.lessons[i], 400, &shelf.random, shelf.fixed[i]);
+	ck_assert_int_eq(wn__learned_save(shelf.learned, &bytes, &size), 0);
+	ck_assert_int_eq(wn__learned_load(other, bytes, size), 0);
+	ck_assert_int_eq(wn__learned_save(other, &other_bytes, &other_size), 0);
+	ck_assert_uint_eq(size, other_size);
+	ck_assert(memcmp(bytes, other_bytes, size) == 0);
+	/* Twice is as good as once. */
+	ck_assert_int_eq(wn__learned_load(other, bytes, size), 0);
+	ck_assert_uint_eq(stats_of(other).lessons, stats_of(shelf.learned).lessons);
+	ck_assert_uint_eq(stats_of(other).dirty, 0);
+	for (int i = 0; i < FILTERS; i++) {
+		wn__lessons_release(shelf.lessons[i]);
+		shelf.lessons[i] = acquire(other, &shelf.frozen[i]);
+		ck_assert(has_lessons(&shelf, i));
+		frozen_expect_all_keys(&shelf.frozen[i], shelf.lessons[i]);
+	}
+	free(bytes);
+	free(other_bytes);
+	wn__learned_destroy(other);
+	tear_down(&shelf);
+}
+END_TEST
+
+START_TEST(damaged_bytes_are_refused_whole)
+{
+	uint64_t random = test_seed("damage", 70);
+	struct frozen_filter one = frozen_make(1000, 4, &random, NULL, 0);
+	struct frozen_filter two = frozen_make(1000, 4, &random, NULL, 0);
+	struct wn__learned *learned = new_registry(0);
+	struct wn__lessons *lessons = acquire(learned, &one);
+	uint64_t count, generation;
+	void *bytes;
+	size_t size;
+
+	teach_some(&one, lessons, 20, &random, NULL);
+	ck_assert_int_eq(wn__learned_save_filter(learned, one.filter->info.id, &bytes, &size,
+						 &count, &generation), 0);
+	ck_assert_uint_eq(count, stats_of(learned).lessons);
+	expect_damage_is_refused(wn__learned_load_filter, bytes, size);
+	free(bytes);
+	wn__lessons_release(lessons);
+	lessons = acquire(learned, &two);
+	teach_some(&two, lessons, 20, &random, NULL);
+	ck_assert_int_eq(wn__learned_save(learned, &bytes, &size), 0);
+	expect_damage_is_refused(wn__learned_load, bytes, size);
+	free(bytes);
+	wn__lessons_release(lessons);
+	wn__learned_destroy(learned);
+	frozen_destroy(&one);
+	frozen_destroy(&two);
+}
+END_TEST
+
+START_TEST(nothing_is_saved_and_loaded_too)
+{
+	struct wn__learned *learned = new_registry(0);
+	unsigned char id[WN_BLOCK_ID_SIZE] = {0};
+	uint64_t count, generation;
+	void *bytes;
+	size_t size;
+
+	ck_assert_int_eq(wn__learned_save(learned, &bytes, &size), 0);
+	ck_assert_int_eq(wn__learned_load(learned, bytes, size), 0);
+	expect_nothing(learned);
+	free(bytes);
+	ck_assert_int_eq(wn__learned_save_filter(learned, id, &bytes, &size, &count, &generation),
+			 WN_ERR_NOT_FOUND);
+	ck_assert_ptr_null(bytes);
+	wn__learned_destroy(learned);
+}
+END_TEST
+
+/* A host that writes what has changed; the generation it saved, or 0. */
+static uint64_t sync_one(struct wn__learned *learned, struct wn__learned *disk)
+{
+	unsigned char id[WN_BLOCK_ID_SIZE];
+	uint64_t count, generation;
+	void *bytes;
+	size_t size;
+
+	if (!wn__learned_next_dirty(learned, id))
+		return 0;
+	ck_assert_int_eq(wn__learned_save_filter(learned, id, &bytes, &size, &count, &generation),
+			 0);
+	ck_assert_int_eq(wn__learned_load_filter(disk, bytes, size), 0);
+	wn__learned_mark_saved(learned, id, generation);
+	free(bytes);
+	return generation;
+}
+
+START_TEST(only_what_changed_is_dirty)
+{
+	static struct shelf_of_filters shelf;
+	struct wn__learned *disk = new_registry(0);
+	unsigned char id[WN_BLOCK_ID_SIZE];
+
+	set_up(&shelf, 0);
+	ck_assert_uint_eq(sync_one(shelf.learned, disk), 0);
+	for (int i = 0; i < FILTERS; i++)
+		teach_some(&shelf.frozen[i], shelf.lessons[i], 400, &shelf.random, shelf.fixed[i]);
+	ck_assert_uint_eq(stats_of(shelf.learned).dirty, FILTERS);
+	for (int i = 0; i < FILTERS; i++)
+		ck_assert_uint_gt(sync_one(shelf.learned, disk), 0);
+	ck_assert_uint_eq(stats_of(shelf.learned).dirty, 0);
+	ck_assert_uint_eq(stats_of(disk).lessons, stats_of(shelf.learned).lessons);
+	teach_some(&shelf.frozen[3], shelf.lessons[3], 1, &shelf.random, NULL);
+	while (stats_of(shelf.learned).dirty == 0)
+		teach_some(&shelf.frozen[3], shelf.lessons[3], 1, &shelf.random, NULL);
+	ck_assert(wn__learned_next_dirty(shelf.learned, id));
+	ck_assert(memcmp(id, shelf.frozen[3].filter->info.id, sizeof(id)) == 0);
+	/* It changed since that generation. */
+	wn__learned_mark_saved(shelf.learned, id, 1);
+	ck_assert_uint_eq(stats_of(shelf.learned).dirty, 1);
+	ck_assert_uint_gt(sync_one(shelf.learned, disk), 0);
+	ck_assert_uint_eq(stats_of(shelf.learned).dirty, 0);
+	ck_assert_uint_eq(stats_of(disk).lessons, stats_of(shelf.learned).lessons);
+	wn__learned_destroy(disk);
+	tear_down(&shelf);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("learned");
+	TCase *tests = tcase_create("learned");
+
+	suite_add_tcase(suite, tests);
+	tcase_add_test(tests, without_lessons_the_filter_answers);
+	tcase_add_loop_test(tests, query_from_finds_every_match_in_turn, 0, 2);
+	tcase_add_loop_test(tests, keys_are_never_denied_and_lessons_never_forgotten, 0, 2);
+	tcase_add_test(tests, queries_that_differ_in_the_last_bits_are_told_apart);
+	tcase_add_test(tests, lessons_can_be_learned_when_the_block_is_gone);
+	tcase_add_test(tests, a_stored_hash_that_does_not_fit_is_refused);
+	tcase_add_test(tests, a_stored_hash_that_does_not_fit_the_extensions_is_refused);
+	tcase_add_test(tests, two_hashes_for_one_fingerprint_end_all_lessons);
+	tcase_add_test(tests, lessons_of_another_filter_are_left_aside);
+	tcase_add_test(tests, lessons_of_another_shape_are_not_handed_out);
+	tcase_add_test(tests, pages_in_other_hands_are_not_believed);
+	tcase_add_test(tests, lessons_survive_their_readers_and_nothing_else_does);
+	tcase_add_test(tests, many_readers_are_open_at_once);
+	tcase_add_test(tests, a_forgotten_filter_keeps_its_lessons_while_it_is_read);
+	tcase_add_test(tests, readers_outlive_the_registry);
+	tcase_add_test(tests, past_the_budget_the_coldest_filter_is_dropped);
+	tcase_add_test(tests, what_nobody_reads_can_be_dropped_too);
+	tcase_add_test(tests, a_filter_that_outgrows_the_budget_starts_over);
+	tcase_add_test(tests, a_budget_for_nothing_refuses_and_counts);
+	tcase_add_test(tests, every_allocation_may_fail);
+	tcase_add_test(tests, saved_lessons_come_back_the_same);
+	tcase_add_test(tests, damaged_bytes_are_refused_whole);
+	tcase_add_test(tests, nothing_is_saved_and_loaded_too);
+	tcase_add_test(tests, only_what_changed_is_dirty);
+	return test_run(suite);
+}
