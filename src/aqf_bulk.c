@@ -228,7 +228,8 @@ int wn__loader_add(struct wn__loader *loader, const struct wn__entry *entry)
 }
 
 /* The loop that makes most filters. Its state is in locals: the loader's fields could
- * be anything that a store through `words` changes, as far as the compiler knows. */
+ * be anything that a store through `words` changes, as far as the compiler knows. The
+ * metadata of the block at hand is collected in registers for the same reason. */
 int wn__loader_add_hashes(struct wn__loader *loader, const struct wn_hash *hashes, size_t count)
 {
 	const struct wn__table table = *loader->table;
@@ -237,6 +238,7 @@ int wn__loader_add_hashes(struct wn__loader *loader, const struct wn_hash *hashe
 	uint64_t slot = loader->slot, last = loader->last_slot, before = loader->quotient;
 	uint64_t started = loader->fingerprints != 0;
 	uint64_t next_block = loader->next_block * 64;
+	uint64_t occupieds = 0, runends = 0;
 
 	for (size_t i = 0; i < count; i++) {
 		struct wn__fingerprint print = wn__split(hashes[i], table.slots);
@@ -245,18 +247,22 @@ int wn__loader_add_hashes(struct wn__loader *loader, const struct wn_hash *hashe
 		uint64_t *at;
 
 		if (WN__UNLIKELY(print.quotient >= next_block)) {
+			words[(before >> 6) * table.block_words + WN__OCCUPIEDS] |= occupieds;
+			occupieds = 0;
 			loader->slot = slot;
 			wn__loader_fill_offsets(loader, print.quotient >> 6);
 			next_block = loader->next_block * 64;
 		}
+		occupieds |= UINT64_C(1) << (print.quotient & 63);
 		slot = slot > print.quotient ? slot : print.quotient;
 		if (WN__UNLIKELY(slot >= limit))
 			return WN_ERR_FULL;
 		/* No branch on "a new run?": it would be a coin toss. */
-		words[(last >> 6) * table.block_words + WN__RUNENDS] |=
-			(uint64_t)(print.quotient != before) * started << (last & 63);
-		words[(print.quotient >> 6) * table.block_words + WN__OCCUPIEDS] |=
-			UINT64_C(1) << (print.quotient & 63);
+		runends |= (uint64_t)(print.quotient != before) * started << (last & 63);
+		if (WN__UNLIKELY(slot >> 6 != last >> 6)) {
+			words[(last >> 6) * table.block_words + WN__RUNENDS] |= runends;
+			runends = 0;
+		}
 		bit = (slot & 63) * table.slot_bits;
 		at = words + (slot >> 6) * table.block_words + table.meta_words + (bit >> 6);
 		/* Nor on "two words?". A word is always behind: tables are padded. */
@@ -266,6 +272,8 @@ int wn__loader_add_hashes(struct wn__loader *loader, const struct wn_hash *hashe
 		started = 1;
 		last = slot++;
 	}
+	words[(before >> 6) * table.block_words + WN__OCCUPIEDS] |= occupieds;
+	words[(last >> 6) * table.block_words + WN__RUNENDS] |= runends;
 	loader->slot = slot;
 	loader->last_slot = last;
 	loader->quotient = before;

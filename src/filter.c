@@ -31,7 +31,7 @@ const struct wn__kind *wn__kind_by_id(unsigned id)
 /* Each chunk is as large as all before it together, between these bounds: a
  * filter of 36 keys costs one page, and a large one is never copied to grow. */
 #define MIN_CHUNK_HASHES ((size_t)252) /* with the header, just under 4 KiB */
-#define MAX_CHUNK_HASHES ((size_t)1 << 16)
+#define MAX_CHUNK_HASHES (((size_t)4 << 20) / sizeof(struct wn_hash) - 1) /* 4 MiB: huge pages */
 
 struct chunk {
 	struct chunk *next;
@@ -65,7 +65,7 @@ static int add_chunk(struct hash_list *list)
 		capacity = MIN_CHUNK_HASHES;
 	if (capacity > MAX_CHUNK_HASHES)
 		capacity = MAX_CHUNK_HASHES;
-	chunk = wn__alloc(sizeof(*chunk) + capacity * sizeof(chunk->hashes[0]));
+	chunk = wn__alloc_large(sizeof(*chunk) + capacity * sizeof(chunk->hashes[0]));
 	if (!chunk)
 		return ENOMEM;
 	chunk->next = NULL;
