@@ -46,7 +46,13 @@ static struct hold take(const struct wn_aqf *aqf, uint64_t quotient)
 		.high = region + 1 < aqf->region_count ? region + 1 : region,
 		.quotient = quotient,
 	};
+	const unsigned char *ahead =
+		aqf->table.words + (quotient >> 6) * aqf->table.block_words * 8;
 
+	/* Locking is a barrier: what is behind it does not begin before it is done. */
+	__builtin_prefetch(ahead, 1);
+	__builtin_prefetch(ahead + 64, 1);
+	__builtin_prefetch(aqf->table.offsets + (quotient >> 6), 1);
 	for (;;) {
 		uint64_t block = quotient >> 6;
 
