@@ -15,7 +15,9 @@
  *
  * Thread safety: any number of threads may query, without a lock and without
  * writing shared memory, while others call anything else here. The others take
- * the registry's lock, and none holds it for longer than one filter takes. */
+ * the registry's lock, and none holds it for longer than one filter takes.
+ *
+ * Not for users: adapters are libraries of their own, therefore WN_PUBLIC. */
 #ifndef WN_LEARNED_H
 #define WN_LEARNED_H
 
@@ -27,6 +29,9 @@
 WN_BEGIN_DECLS
 
 #define WN__LEARNED_BUDGET ((size_t)64 << 20)
+
+/* A lesson is one such piece of the fraction behind the remainder. */
+#define WN__PIECE_BITS 42
 
 struct wn__learned; /* the registry */
 struct wn__lessons; /* one filter's */
@@ -42,23 +47,23 @@ struct wn__shape {
 /* `budget` in bytes; 0 means WN__LEARNED_BUDGET. It bounds the memory that lessons
  * take. What open readers need for themselves (some 150 bytes each) and directories
  * (up to a sixth of the lessons) count as well but are never refused for it. */
-int wn__learned_create(size_t budget, struct wn__learned **learnedp);
+WN_PUBLIC int wn__learned_create(size_t budget, struct wn__learned **learnedp);
 
 /* NULL is fine. Readers that still hold lessons keep them; the last to let go frees
  * the rest. */
-void wn__learned_destroy(struct wn__learned *learned);
+WN_PUBLIC void wn__learned_destroy(struct wn__learned *learned);
 
 /* The lessons of the filter with the WN_BLOCK_ID_SIZE bytes at `id`, new ones if it
  * has none. Everybody who asks for an id gets the same object. Let it go with
  * wn__lessons_release(). On failure *lessonsp is NULL, which is fine to query with:
  * ENOMEM, or WN_ERR_MISMATCH if lessons for this id are of another shape. */
-int wn__learned_acquire(struct wn__learned *learned, const unsigned char *id,
-			struct wn__shape shape, struct wn__lessons **lessonsp);
-void wn__lessons_release(struct wn__lessons *lessons);
+WN_PUBLIC int wn__learned_acquire(struct wn__learned *learned, const unsigned char *id,
+				  struct wn__shape shape, struct wn__lessons **lessonsp);
+WN_PUBLIC void wn__lessons_release(struct wn__lessons *lessons);
 
 /* The filter's table is gone for good: forget its lessons. Readers that still hold
  * them may go on using them. */
-void wn__learned_forget(struct wn__learned *learned, const unsigned char *id);
+WN_PUBLIC void wn__learned_forget(struct wn__learned *learned, const unsigned char *id);
 
 /* These lessons are in use. What is coldest is decided by the last time a filter
  * was acquired, learned something, or was named here: readers write nothing, so how
@@ -77,21 +82,22 @@ struct wn__learned_stats {
 	uint64_t dirty;      /* filters to be saved */
 };
 
-void wn__learned_describe(struct wn__learned *learned, struct wn__learned_stats *statsp);
+WN_PUBLIC void wn__learned_describe(struct wn__learned *learned, struct wn__learned_stats *statsp);
 
 /* ---- one filter (src/aqf_learn.c) --------------------------------------- */
 
 /* The lessons that belong to an open filter; WN_ERR_READONLY if filters of its kind
  * do not learn. Otherwise as wn__learned_acquire(). */
-int wn__filter_lessons(struct wn__learned *learned, const struct wn_filter *filter,
-		       struct wn__lessons **lessonsp);
+WN_PUBLIC int wn__filter_lessons(struct wn__learned *learned, const struct wn_filter *filter,
+				 struct wn__lessons **lessonsp);
 
 /* As wn_filter_query_hash(), less what the lessons refute. Either pointer may be
  * NULL. Lessons of another filter are left aside. On false *matchp (may be NULL) is
  * the last fingerprint the lessons refuted, or not known if the filter itself said
  * "no". */
-bool wn__filter_query_learned(const struct wn_filter *filter, const struct wn__lessons *lessons,
-			      struct wn_hash hash, struct wn_match *matchp);
+WN_PUBLIC bool wn__filter_query_learned(const struct wn_filter *filter,
+					const struct wn__lessons *lessons,
+					struct wn_hash hash, struct wn_match *matchp);
 
 /* The query matched at *match and was wrong: the fingerprint there is that of
  * `stored`. 0 also when that was known. WN_ERR_UNFIXABLE if the two are equal.
@@ -106,20 +112,20 @@ int wn__filter_learn(const struct wn_filter *filter, struct wn__lessons *lessons
 
 /* The same when the block is no longer at hand. Quotient and remainder of `stored`
  * are checked, extensions that the block may hold are not. */
-int wn__lessons_learn(struct wn__lessons *lessons, struct wn_hash stored, struct wn_hash query,
-		      const struct wn_match *match);
+WN_PUBLIC int wn__lessons_learn(struct wn__lessons *lessons, struct wn_hash stored,
+				struct wn_hash query, const struct wn_match *match);
 
 /* ---- to and from bytes (src/learned_save.c) ----------------------------- */
 
 /* All lessons. *bytesp is malloc()ed; free it with free(). What is learned meanwhile
  * may or may not be in it. */
-int wn__learned_save(struct wn__learned *learned, void **bytesp, size_t *sizep);
+WN_PUBLIC int wn__learned_save(struct wn__learned *learned, void **bytesp, size_t *sizep);
 
 /* Add the lessons that are in the bytes. Damage: WN_ERR_CORRUPT or WN_ERR_VERSION,
  * and nothing is loaded. On any other failure what was loaded before it stays: each
  * lesson is true on its own. WN_ERR_MISMATCH: a filter is there with another shape or
  * other bits, and its record was passed over. */
-int wn__learned_load(struct wn__learned *learned, const void *bytes, size_t size);
+WN_PUBLIC int wn__learned_load(struct wn__learned *learned, const void *bytes, size_t size);
 
 /* One filter's lessons, for hosts that save what has changed:
  *

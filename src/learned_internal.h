@@ -32,7 +32,6 @@
  * remainder, 126 at most, are told in pieces of 42: a lesson has one whole piece, the
  * first in which query and stored key differ. More bits than were asked for, but
  * they cost nothing, and spare the fingerprint nearly all further mistakes. */
-#define WN__PIECE_BITS 42
 #define WN__PIECES 3
 #define WN__MAX_RANK ((UINT32_C(1) << 20) - 1)
 

@@ -10,7 +10,9 @@
  *
  * Hashes mean nothing under another secret: a table is bound to one for life.
  *
- * Thread safety: any function, any thread; there is one lock. */
+ * Thread safety: any function, any thread; there is one lock.
+ *
+ * Not for users: adapters are libraries of their own, therefore WN_PUBLIC. */
 #ifndef WN_NEGATIVES_H
 #define WN_NEGATIVES_H
 
@@ -45,37 +47,38 @@ struct wn__negatives_stats {
 
 /* For hashes under the secret that `seed` (WN_SEED_SIZE bytes, not retained) makes.
  * options may be NULL. */
-int wn__negatives_create(const struct wn__negatives_options *options, const void *seed,
-			 struct wn__negatives **negativesp);
-void wn__negatives_destroy(struct wn__negatives *negatives); /* NULL is fine */
+WN_PUBLIC int wn__negatives_create(const struct wn__negatives_options *options, const void *seed,
+				   struct wn__negatives **negativesp);
+WN_PUBLIC void wn__negatives_destroy(struct wn__negatives *negatives); /* NULL is fine */
 
 /* A filter was wrong about `hash`, under the secret with this short id
  * (wn_secret_id()). cost: 1 for one mistake. WN_ERR_MISMATCH: another secret's;
  * WN_ERR_INVALID: a cost that is not above 0, or above 1e15; ENOMEM: not noted. */
-int wn__negatives_add(struct wn__negatives *negatives, uint32_t secret_id, struct wn_hash hash,
-		      double cost);
+WN_PUBLIC int wn__negatives_add(struct wn__negatives *negatives, uint32_t secret_id,
+				struct wn_hash hash, double cost);
 
 /* The hashes that cost at least `least`, in ascending order. *hashesp is malloc()ed;
  * free it with free(). */
-int wn__negatives_snapshot(struct wn__negatives *negatives, double least,
-			   struct wn_hash **hashesp, size_t *countp);
+WN_PUBLIC int wn__negatives_snapshot(struct wn__negatives *negatives, double least,
+				     struct wn_hash **hashesp, size_t *countp);
 
 /* The costliest, up to `wanted` of them, the costliest first; equal costs in the
  * order of the hashes. *topp is malloc()ed. */
 int wn__negatives_top(struct wn__negatives *negatives, size_t wanted, struct wn__negative **topp,
 		      size_t *countp);
 
-void wn__negatives_describe(struct wn__negatives *negatives, struct wn__negatives_stats *statsp);
+WN_PUBLIC void wn__negatives_describe(struct wn__negatives *negatives,
+				      struct wn__negatives_stats *statsp);
 
 /* All of it as bytes (doc/formats.md). *bytesp is malloc()ed. *generationp (may be
  * NULL) is the state that was saved. */
-int wn__negatives_save(struct wn__negatives *negatives, void **bytesp, size_t *sizep,
-		       uint64_t *generationp);
+WN_PUBLIC int wn__negatives_save(struct wn__negatives *negatives, void **bytesp, size_t *sizep,
+				 uint64_t *generationp);
 
 /* Add what is in the bytes, at the costs they had then. Damage: WN_ERR_CORRUPT or
  * WN_ERR_VERSION; another secret's: WN_ERR_MISMATCH; either way nothing is loaded.
  * ENOMEM: what was loaded before stays. */
-int wn__negatives_load(struct wn__negatives *negatives, const void *bytes, size_t size);
+WN_PUBLIC int wn__negatives_load(struct wn__negatives *negatives, const void *bytes, size_t size);
 
 WN_END_DECLS
 

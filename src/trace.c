@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <winnow/error.h>
 
@@ -124,7 +123,7 @@ void wn__trace_clear(void)
 
 /* ---- entries ------------------------------------------------------------ */
 
-void wn__trace_note(const unsigned char *id, uint32_t secret_id, struct wn_hash hash,
+void wn__trace_note(const struct wn__run *filter, struct wn_hash hash,
 		    const struct wn_match *match)
 {
 	struct frame *frame = current();
@@ -137,10 +136,7 @@ void wn__trace_note(const unsigned char *id, uint32_t secret_id, struct wn_hash 
 		return;
 	}
 	entry = &trace->entries[trace->count++];
-	memcpy(entry->id, id, WN_BLOCK_ID_SIZE);
-	entry->hash = hash;
-	entry->match = *match;
-	entry->secret_id = secret_id;
+	*entry = (struct wn__trace_entry){*filter, hash, *match};
 }
 
 const struct wn__trace_entry *wn__trace_entries(size_t *countp, uint64_t *lostp)

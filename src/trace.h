@@ -10,7 +10,9 @@
  *
  * Thread safety: every thread has its own trace and sees no other. It is made at the
  * thread's first wn__trace_begin() and freed at the thread's end; noting allocates
- * nothing. */
+ * nothing.
+ *
+ * Not for users: adapters are libraries of their own, therefore WN_PUBLIC. */
 #ifndef WN_TRACE_H
 #define WN_TRACE_H
 
@@ -19,39 +21,40 @@
 #include <winnow/filter.h>
 #include <winnow/hash.h>
 
+#include "runs.h"
+
 WN_BEGIN_DECLS
 
 #define WN__TRACE_ENTRIES 64 /* of all frames together */
 #define WN__TRACE_DEPTH 8
 
 struct wn__trace_entry {
-	unsigned char id[WN_BLOCK_ID_SIZE]; /* the filter's */
-	struct wn_hash hash;                /* the query's */
+	struct wn__run filter; /* which one: all that its run is looked up with */
+	struct wn_hash hash;   /* the query's, under the filter's secret */
 	struct wn_match match;
-	uint32_t secret_id; /* of the secret that the hash was made with */
 };
 
 /* A lookup begins: open a frame. Every begin has its end, also where it fails:
  * ENOMEM (the thread has no trace) or WN_ERR_FULL (too many frames) mean that the
  * lookup is not traced. */
-int wn__trace_begin(void);
-void wn__trace_end(void);
+WN_PUBLIC int wn__trace_begin(void);
+WN_PUBLIC void wn__trace_end(void);
 
 /* Open frames, those that are not traced included. */
-unsigned wn__trace_depth(void);
+WN_PUBLIC unsigned wn__trace_depth(void);
 
 /* Note a positive in the innermost frame. When there is no room it is counted. */
-void wn__trace_note(const unsigned char *id, uint32_t secret_id, struct wn_hash hash,
-		    const struct wn_match *match);
+WN_PUBLIC void wn__trace_note(const struct wn__run *filter, struct wn_hash hash,
+			      const struct wn_match *match);
 
 /* The innermost frame's positives, in the order in which they were noted; borrowed
  * until the next call of anything here but wn__trace_depth(). *lostp (may be NULL):
  * how many came after these and were not noted. If any were lost, the last one that
  * is here is not the lookup's last. */
-const struct wn__trace_entry *wn__trace_entries(size_t *countp, uint64_t *lostp);
+WN_PUBLIC const struct wn__trace_entry *wn__trace_entries(size_t *countp, uint64_t *lostp);
 
 /* Empty the innermost frame: the next lookup uses it. */
-void wn__trace_clear(void);
+WN_PUBLIC void wn__trace_clear(void);
 
 WN_END_DECLS
 

@@ -11,24 +11,24 @@
 
 static void note(unsigned n)
 {
-	unsigned char id[WN_BLOCK_ID_SIZE];
+	struct wn__run filter = {.key_count = n + 2, .secret_id = n + 3};
 	struct wn_match match = {.minirun = n + 1000, .rank = n + 7, .known = true};
 
-	memset(id, (int)n, sizeof(id));
-	wn__trace_note(id, n + 3, (struct wn_hash){n, n + 1}, &match);
+	memset(filter.id, (int)n, sizeof(filter.id));
+	wn__trace_note(&filter, (struct wn_hash){n, n + 1}, &match);
 	/* Nothing of the caller's is kept. */
-	memset(id, 0xff, sizeof(id));
+	memset(&filter, 0xff, sizeof(filter));
 	memset(&match, 0xff, sizeof(match));
 }
 
 static void expect_noted(const struct wn__trace_entry *entry, unsigned n)
 {
 	for (size_t i = 0; i < WN_BLOCK_ID_SIZE; i++)
-		expect(entry->id[i] == (unsigned char)n);
+		expect(entry->filter.id[i] == (unsigned char)n);
 	expect(entry->hash.hi == n && entry->hash.lo == n + 1);
 	expect(entry->match.minirun == n + 1000 && entry->match.rank == n + 7);
 	expect(entry->match.known);
-	expect(entry->secret_id == n + 3);
+	expect(entry->filter.key_count == n + 2 && entry->filter.secret_id == n + 3);
 }
 
 /* The innermost frame holds the numbers from `first` on. */

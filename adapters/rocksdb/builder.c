@@ -18,6 +18,7 @@ struct builder {
 	struct wn__policy *policy;
 	struct wn_builder *keys;
 	struct last key, prefix; /* of add_with_prefix() */
+	uint64_t file; /* the table's number; 0: not known */
 	bool verify;
 	bool finished; /* keys are still there, for verify() only */
 	bool failed;   /* a key is missing: there can be no filter */
@@ -34,6 +35,7 @@ void *wn__builder_create(void *shared, bool verify)
 		return NULL;
 	}
 	builder->policy = wn__policy_hold(policy);
+	builder->file = wn__shim_building();
 	builder->verify = verify;
 	return builder;
 }
@@ -111,6 +113,36 @@ void wn__builder_give_up(void *given)
 	wn__policy_count(builder->policy, WN__FILTERS_GIVEN_UP, 1);
 }
 
+/* What other filters were wrong about, this one will not be. */
+static void carry_over(struct builder *builder)
+{
+	struct wn__engine *engine = builder->policy->engine;
+	struct wn_hash *hashes = NULL;
+	size_t count = 0, added = 0;
+
+	if (!engine || wn__negatives_snapshot(engine->negatives, 0, &hashes, &count))
+		return;
+	while (added < count && wn_builder_add_negative(builder->keys, hashes[added]) == 0)
+		added++;
+	wn__engine_count(engine, WN__CARRIED_OVER, added);
+	free(hashes);
+}
+
+static void hand_over_run(const struct builder *builder, const void *block, size_t size)
+{
+	struct wn__engine *engine = builder->policy->engine;
+	struct wn_block_info info;
+	struct wn__run run;
+	size_t keys;
+	const struct wn_hash *hashes = wn_builder_hashes(builder->keys, &keys);
+
+	if (!engine || wn_block_read(block, size, WN_CHECK_HEADER, &info, NULL) ||
+	    wn__run_of_block(&info, &run) || run.key_count != keys)
+		return;
+	run.owner = builder->file;
+	wn__worker_put(engine, &run, hashes);
+}
+
 void wn__builder_finish(void *given, void **blockp, size_t *sizep)
 {
 	struct builder *builder = given;
@@ -119,10 +151,13 @@ void wn__builder_finish(void *given, void **blockp, size_t *sizep)
 	*sizep = 0;
 	if (builder->finished)
 		empty_builder(builder);
-	if (builder->failed || wn_builder_finish(builder->keys, blockp, sizep))
+	carry_over(builder);
+	if (builder->failed || wn_builder_finish(builder->keys, blockp, sizep)) {
 		wn__builder_give_up(builder);
-	else
+	} else {
 		count_filter(builder, *sizep);
+		hand_over_run(builder, *blockp, *sizep);
+	}
 	if (builder->verify && *blockp)
 		builder->finished = true;
 	else

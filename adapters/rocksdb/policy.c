@@ -28,15 +28,10 @@ static uint64_t get_count(struct wn__counters *counters, enum wn__counter counte
 	return atomic_load_explicit(&counters->values[counter], memory_order_relaxed);
 }
 
-int wn_rocksdb_filterpolicy_stats(const rocksdb_filterpolicy_t *shown,
-				  struct wn_rocksdb_stats *statsp)
+void wn__policy_describe(struct wn__policy *policy, struct wn_rocksdb_stats *statsp)
 {
-	struct wn__policy *policy = shown ? wn__shim_policy(shown) : NULL;
 	struct wn__counters *counters = policy ? &policy->counters : &of_all_policies;
 
-	memset(statsp, 0, sizeof(*statsp));
-	if (shown && !policy)
-		return WN_ERR_INVALID;
 	*statsp = (struct wn_rocksdb_stats){
 		.filters_built = get_count(counters, WN__FILTERS_BUILT),
 		.filter_keys = get_count(counters, WN__FILTER_KEYS),
@@ -46,6 +41,19 @@ int wn_rocksdb_filterpolicy_stats(const rocksdb_filterpolicy_t *shown,
 		.readers_foreign = get_count(counters, WN__READERS_FOREIGN),
 		.readers_refused = get_count(counters, WN__READERS_REFUSED),
 	};
+	if (policy && policy->engine)
+		wn__engine_describe(policy->engine, statsp);
+}
+
+int wn_rocksdb_filterpolicy_stats(const rocksdb_filterpolicy_t *shown,
+				  struct wn_rocksdb_stats *statsp)
+{
+	struct wn__policy *policy = shown ? wn__shim_policy(shown) : NULL;
+
+	memset(statsp, 0, sizeof(*statsp));
+	if (shown && !policy)
+		return WN_ERR_INVALID;
+	wn__policy_describe(policy, statsp);
 	return 0;
 }
 
@@ -63,6 +71,7 @@ void wn__policy_release(void *held)
 
 	if (atomic_fetch_sub_explicit(&policy->references, 1, memory_order_acq_rel) != 1)
 		return;
+	wn__engine_release(policy->engine);
 	wn_config_destroy(policy->config);
 	wn_secret_destroy(policy->secret);
 	free(policy);
@@ -165,39 +174,49 @@ static const struct wn__policy_calls calls = {
 	.query_batch = wn__reader_query_batch,
 };
 
-static rocksdb_filterpolicy_t *show_policy(struct wn__policy *policy, const char *options)
+rocksdb_filterpolicy_t *wn__policy_show(struct wn__policy *policy, const char *options)
 {
-	size_t size = strlen(ID_PREFIX) + strlen(options) + 1;
+	const char *given = options ? options : DEFAULT_OPTIONS;
+	size_t size = strlen(ID_PREFIX) + strlen(given) + 1;
 	rocksdb_filterpolicy_t *shown = NULL;
 	char *id = wn__alloc(size);
 
 	if (id) {
-		snprintf(id, size, "%s%s", ID_PREFIX, options);
-		shown = wn__shim_create(&calls, id, policy);
+		snprintf(id, size, "%s%s", ID_PREFIX, given);
+		shown = wn__shim_create(&calls, id, wn__policy_hold(policy));
+		if (!shown)
+			wn__policy_release(policy);
 	}
 	free(id);
 	return shown;
+}
+
+int wn__policy_create(const char *options, const struct wn_secret *secret,
+		      struct wn__engine *engine, struct wn__policy **policyp)
+{
+	int err;
+
+	*policyp = NULL;
+	if (!wn__shim_fits())
+		return WN_ERR_MISMATCH;
+	err = create_policy(options ? options : DEFAULT_OPTIONS, secret, policyp);
+	if (!err && engine)
+		(*policyp)->engine = wn__engine_hold(engine);
+	return err;
 }
 
 int wn_rocksdb_filterpolicy(const char *options, const struct wn_secret *secret,
 			    rocksdb_filterpolicy_t **policyp)
 {
 	struct wn__policy *policy;
-	int err;
+	int err = wn__policy_create(options, secret, NULL, &policy);
 
 	*policyp = NULL;
-	if (!options)
-		options = DEFAULT_OPTIONS;
-	if (!wn__shim_fits())
-		return WN_ERR_MISMATCH;
-	err = create_policy(options, secret, &policy);
 	if (err)
 		return err;
-	*policyp = show_policy(policy, options);
-	if (*policyp)
-		return 0;
+	*policyp = wn__policy_show(policy, options);
 	wn__policy_release(policy);
-	return ENOMEM;
+	return *policyp ? 0 : ENOMEM;
 }
 
 /* ---- by name ------------------------------------------------------------ */

@@ -16,6 +16,7 @@
 
 #include <winnow/filter.h>
 
+#include "engine.h"
 #include "shim.h"
 
 enum wn__counter {
@@ -47,11 +48,23 @@ struct wn__policy {
 	struct wn_secret *secret;
 	struct wn__measures measures;
 	struct wn__counters counters;
+	struct wn__engine *engine; /* held; NULL: the filters of this policy do not learn */
 };
 
 /* The last release frees. */
 struct wn__policy *wn__policy_hold(struct wn__policy *policy);
 void wn__policy_release(void *policy);
+
+/* A policy with filters of these options, as wn_rocksdb_filterpolicy() takes them, that learn
+ * by `engine` (held, may be NULL). The caller has the one reference. */
+int wn__policy_create(const char *options, const struct wn_secret *secret,
+		      struct wn__engine *engine, struct wn__policy **policyp);
+
+/* As RocksDB sees it; it holds the policy, whose options these are. NULL: no memory. */
+rocksdb_filterpolicy_t *wn__policy_show(struct wn__policy *policy, const char *options);
+
+/* NULL: of all policies. */
+void wn__policy_describe(struct wn__policy *policy, struct wn_rocksdb_stats *statsp);
 
 void wn__policy_count(struct wn__policy *policy, enum wn__counter counter, uint64_t more);
 

@@ -14,6 +14,8 @@
 struct reader {
 	struct wn__policy *policy;
 	struct wn_filter *filter; /* its secret is borrowed from the policy, if it is that one */
+	struct wn__lessons *lessons; /* NULL: it does not learn */
+	struct wn__run run;          /* what the trace is told; only if it learns */
 };
 
 bool wn__reader_is_foreign(void *shared, struct wn__bytes block)
@@ -22,6 +24,19 @@ bool wn__reader_is_foreign(void *shared, struct wn__bytes block)
 		return false;
 	wn__policy_count(shared, WN__READERS_FOREIGN, 1);
 	return true;
+}
+
+/* Whatever fails here, the filter is asked as it was built. */
+static void open_lessons(struct reader *reader, struct wn__bytes block)
+{
+	struct wn__engine *engine = reader->policy->engine;
+	struct wn_block_info info;
+
+	reader->lessons = NULL;
+	if (!engine || wn_block_read(block.data, block.size, WN_CHECK_HEADER, &info, NULL) ||
+	    wn__run_of_block(&info, &reader->run))
+		return;
+	wn__filter_lessons(engine->learned, reader->filter, &reader->lessons);
 }
 
 void *wn__reader_open(void *shared, struct wn__bytes block)
@@ -37,6 +52,7 @@ void *wn__reader_open(void *shared, struct wn__bytes block)
 		return NULL;
 	}
 	reader->policy = wn__policy_hold(policy);
+	open_lessons(reader, block);
 	wn__policy_count(policy, WN__READERS_OPENED, 1);
 	return reader;
 }
@@ -47,16 +63,33 @@ void wn__reader_close(void *given)
 
 	if (!reader)
 		return;
+	wn__lessons_release(reader->lessons);
 	wn_filter_close(reader->filter);
 	wn__policy_release(reader->policy);
 	free(reader);
+}
+
+static bool ask_and_note(const struct reader *reader, struct wn__bytes key)
+{
+	struct wn_hash hash = wn_hash(wn_filter_secret(reader->filter), key.data, key.size);
+	struct wn_match match;
+
+	if (!wn__filter_query_learned(reader->filter, reader->lessons, hash, &match))
+		return false;
+	if (wn__trace_depth() > 0)
+		wn__trace_note(&reader->run, hash, &match);
+	return true;
 }
 
 bool wn__reader_query(const void *given, struct wn__bytes key)
 {
 	const struct reader *reader = given;
 
-	return !reader || wn_filter_query(reader->filter, key.data, key.size, NULL);
+	if (!reader)
+		return true;
+	if (!reader->lessons)
+		return wn_filter_query(reader->filter, key.data, key.size, NULL);
+	return ask_and_note(reader, key);
 }
 
 void wn__reader_query_batch(const void *given, const struct wn__bytes *keys, size_t count,
@@ -64,9 +97,13 @@ void wn__reader_query_batch(const void *given, const struct wn__bytes *keys, siz
 {
 	const struct reader *reader = given;
 	const struct wn_filter *filter = reader ? reader->filter : NULL;
-	struct wn_hash hashes[WN__MAX_BATCH];
+	struct wn_hash hashes[WN__MAX_BATCH] = {{0, 0}};
 
 	for (size_t i = 0; i < count && filter; i++)
 		hashes[i] = wn_hash(wn_filter_secret(filter), keys[i].data, keys[i].size);
 	wn_filter_query_batch(filter, hashes, count, answersp);
+	/* Nothing is noted: a batch is many lookups at once, and they are not told apart. */
+	for (size_t i = 0; i < count && filter && reader->lessons; i++)
+		answersp[i] = answersp[i] && wn__filter_query_learned(filter, reader->lessons,
+								      hashes[i], NULL);
 }

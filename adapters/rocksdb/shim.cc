@@ -16,6 +16,8 @@
 /* RocksDB's classes are RocksDB's: what they are made of must not be looked for here. */
 #pragma GCC visibility push(default)
 #include <rocksdb/filter_policy.h>
+#include <rocksdb/listener.h>
+#include <rocksdb/options.h>
 #include <rocksdb/slice.h>
 #include <rocksdb/status.h>
 #include <rocksdb/table.h>
@@ -254,6 +256,70 @@ private:
 	void *const policy_;
 };
 
+thread_local uint64_t building = 0;
+
+class Listener final : public rocks::EventListener {
+public:
+	Listener(const struct wn__listener_calls *calls, void *listener)
+		: calls_(calls), listener_(listener)
+	{
+	}
+
+	~Listener() override
+	{
+		calls_->release(listener_);
+	}
+
+	Listener(const Listener &) = delete;
+	Listener &operator=(const Listener &) = delete;
+
+	void OnTableFileCreationStarted(const rocks::TableFileCreationBriefInfo &info) override
+	{
+		building = wn__shim_file_number(info.file_path.c_str());
+	}
+
+	void OnTableFileCreated(const rocks::TableFileCreationInfo &) override
+	{
+		building = 0;
+	}
+
+	void OnTableFileDeleted(const rocks::TableFileDeletionInfo &info) override
+	{
+		const uint64_t file = wn__shim_file_number(info.file_path.c_str());
+
+		if (file != 0)
+			calls_->deleted(listener_, file);
+	}
+
+private:
+	const struct wn__listener_calls *const calls_;
+	void *const listener_;
+};
+
+/* In RocksDB's C API a rocksdb_options_t is an Options. */
+rocks::Options *options_of(rocksdb_options_t *options)
+{
+	return reinterpret_cast<rocks::Options *>(options);
+}
+
+enum wn__shim_result change_options(rocks::Options *options,
+				    std::unique_ptr<const rocks::FilterPolicy> policy,
+				    const std::shared_ptr<rocks::EventListener> &listener)
+{
+	const auto *old = options->table_factory->GetOptions<rocks::BlockBasedTableOptions>();
+
+	if (old == nullptr)
+		return WN__SHIM_NOT_BLOCK_BASED;
+
+	rocks::BlockBasedTableOptions table = *old;
+
+	table.filter_policy = std::move(policy);
+	options->table_factory.reset(rocks::NewBlockBasedTableFactory(table));
+	if (listener != nullptr)
+		options->listeners.push_back(listener);
+	return WN__SHIM_OK;
+}
+
 /* In RocksDB's C API a rocksdb_filterpolicy_t is a FilterPolicy, and nothing stands before
  * the FilterPolicy in it. */
 rocksdb_filterpolicy_t *to_c(rocks::FilterPolicy *policy)
@@ -311,6 +377,49 @@ void *wn__shim_policy(const rocksdb_filterpolicy_t *policy)
 	if (strncmp(shown->Name(), id_prefix, sizeof(id_prefix) - 1) != 0)
 		return nullptr;
 	return static_cast<const Policy *>(shown)->policy();
+}
+
+uint64_t wn__shim_file_number(const char *path)
+{
+	const char *name = strrchr(path, '/');
+
+	return strtoull(name != nullptr ? name + 1 : path, nullptr, 10);
+}
+
+uint64_t wn__shim_building(void)
+{
+	return building;
+}
+
+enum wn__shim_result wn__shim_options(const rocksdb_options_t *options,
+				      rocksdb_filterpolicy_t *policy,
+				      const struct wn__listener_calls *calls, void *listener,
+				      rocksdb_options_t **copyp)
+{
+	std::unique_ptr<const rocks::FilterPolicy> policy_owner(from_c(policy));
+	std::unique_ptr<Listener> owner;
+	enum wn__shim_result result = WN__SHIM_NO_MEMORY;
+
+	*copyp = nullptr;
+	if (calls != nullptr) {
+		owner.reset(new (std::nothrow) Listener(calls, listener));
+		if (owner == nullptr) {
+			calls->release(listener);
+			return result;
+		}
+	}
+	try {
+		*copyp = rocksdb_options_create_copy(const_cast<rocksdb_options_t *>(options));
+		result = change_options(options_of(*copyp), std::move(policy_owner),
+					std::move(owner));
+	} catch (...) {
+		result = WN__SHIM_NO_MEMORY;
+	}
+	if (result != WN__SHIM_OK && *copyp != nullptr) {
+		rocksdb_options_destroy(*copyp);
+		*copyp = nullptr;
+	}
+	return result;
 }
 
 void wn__shim_register(wn__make_policy_fn *make)

@@ -68,6 +68,37 @@ rocksdb_filterpolicy_t *wn__shim_create(const struct wn__policy_calls *calls, co
 /* The `policy` inside, or NULL if it is another's policy (told by its name). */
 void *wn__shim_policy(const rocksdb_filterpolicy_t *policy);
 
+/* ---- databases that learn ----------------------------------------------- */
+
+/* What a database tells of its tables, by file number, on any thread of RocksDB's. */
+struct wn__listener_calls {
+	void (*deleted)(void *listener, uint64_t file);
+	void (*release)(void *listener);
+};
+
+enum wn__shim_result {
+	WN__SHIM_OK,
+	WN__SHIM_NO_MEMORY,
+	WN__SHIM_NOT_BLOCK_BASED
+};
+
+/* A copy of `options`, for rocksdb_options_destroy(), in which the block-based table's filter
+ * policy is `policy`, and with one more listener (calls NULL: with none). Policy and listener
+ * are taken, also on failure. */
+enum wn__shim_result wn__shim_options(const rocksdb_options_t *options,
+				      rocksdb_filterpolicy_t *policy,
+				      const struct wn__listener_calls *calls, void *listener,
+				      rocksdb_options_t **copyp);
+
+/* The number of the table file that this thread is about to write, as the listener was told;
+ * 0: none. */
+uint64_t wn__shim_building(void);
+
+/* The number in a table file's path; 0: it has none. */
+uint64_t wn__shim_file_number(const char *path);
+
+/* ---- by name ------------------------------------------------------------ */
+
 /* Make a policy from an id such as "winnow.aqf:load=0.9"; NULL with a sentence in `message`. */
 typedef rocksdb_filterpolicy_t *wn__make_policy_fn(const char *id, char *message, size_t size);
 

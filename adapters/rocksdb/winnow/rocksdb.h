@@ -5,7 +5,8 @@
  * RocksDB without winnow reads winnow's tables, with right answers and without the benefit of
  * their filters; so a database can change to winnow and back at any time.
  *
- * The filters of this policy do not learn yet.
+ * Filters learn in databases that were opened with wn_rocksdb_open(), from lookups that are
+ * made with wn_rocksdb_get() and its kin. Elsewhere they answer as they were built.
  *
  * With this library in the process, RocksDB's options strings and OPTIONS files know the
  * policy, too: "filter_policy=winnow.aqf:remainder_bits=9".
@@ -41,6 +42,23 @@ struct wn_rocksdb_stats {
 	uint64_t readers_opened;   /* over winnow's filters; again after each eviction */
 	uint64_t readers_foreign;  /* over RocksDB's own filters, read by its own reader */
 	uint64_t readers_refused;  /* over damaged filters, or unknown ones: they say "maybe" */
+
+	/* From here on: of databases that learn, otherwise 0. */
+	uint64_t lookups;           /* with wn_rocksdb_get() and its kin */
+	uint64_t lookups_discarded; /* of these: they failed, or asked too many tables */
+	uint64_t positives;         /* "maybe"s of winnow's filters in the lookups that count */
+	uint64_t false_positives;   /* of these: nothing was found */
+	uint64_t adaptations;       /* false positives that will not come again */
+	uint64_t unfixable;         /* a deleted key's, mostly: it is in the filter */
+	uint64_t map_misses;        /* the stored key's hash was not to be had */
+	uint64_t queue_drops;       /* false positives that found the queue full */
+	uint64_t runs_stored;       /* filters whose hashes were stored */
+	uint64_t runs_lost;         /* filters whose hashes were not: these do not learn */
+	uint64_t runs_retired;      /* dropped with their table */
+	uint64_t carried_over;      /* known false positives that new filters were built against;
+				     * counted again for each filter */
+	uint64_t lessons;           /* in memory now */
+	uint64_t learned_bytes;     /* they take, and their readers' part */
 };
 
 /* What `policy` did so far; NULL: all policies of this process, gone ones and those from
@@ -48,6 +66,66 @@ struct wn_rocksdb_stats {
  * it are there; do not ask for longer. WN_ERR_INVALID: not a policy of winnow's. */
 WN_PUBLIC int wn_rocksdb_filterpolicy_stats(const rocksdb_filterpolicy_t *policy,
 					    struct wn_rocksdb_stats *statsp);
+
+/* ---- databases that learn ----------------------------------------------- */
+
+/* Where the hashes of stored keys are kept, without which nothing can be learned. A store in a
+ * column family of the database is planned, and may become the default. */
+enum wn_rocksdb_store {
+	WN_ROCKSDB_SIDECAR, /* flat files in a directory beside the database */
+	WN_ROCKSDB_MEMORY   /* gone when the database is closed: tables from before do not learn */
+};
+
+/* Zero means default. */
+struct wn_rocksdb_options {
+	const char *filter;            /* a filter's options string; NULL: "aqf" */
+	enum wn_rocksdb_store store;
+	const char *sidecar_directory; /* NULL: the database's path with ".winnow" behind it */
+	bool synchronous;              /* learn before the lookup returns, not on a thread beside */
+	size_t learned_bytes;          /* memory for lessons; 0: 64 MB */
+	size_t queue_length;           /* false positives that may wait; 0: 4096 */
+};
+
+struct wn_rocksdb;
+
+/* Open a database whose filters learn, with its default column family only. `options` is
+ * copied: the block-based tables' filter policy is replaced by winnow's, all else is as it
+ * says. `given` may be NULL. The result is RocksDB's own handle, for everything that is not
+ * here; it belongs to *wnp, so close that and not the handle.
+ * On failure NULL, with a message in *errptr as from rocksdb_open(). A sidecar directory that
+ * cannot be written is a failure. */
+WN_PUBLIC rocksdb_t *wn_rocksdb_open(const rocksdb_options_t *options, const char *path,
+				     const struct wn_rocksdb_options *given,
+				     struct wn_rocksdb **wnp, char **errptr);
+
+/* The same with column families, as rocksdb_open_column_families(); each family's tables must
+ * be block-based. Families that are made later have the filters that their options say. */
+WN_PUBLIC rocksdb_t *wn_rocksdb_open_column_families(
+	const rocksdb_options_t *options, const char *path, int count, const char *const *names,
+	const rocksdb_options_t *const *family_options, rocksdb_column_family_handle_t **handlesp,
+	const struct wn_rocksdb_options *given, struct wn_rocksdb **wnp, char **errptr);
+
+/* Close the database and save what was learned. NULL is fine. No other call may be under way,
+ * and everything of the database's (iterators, snapshots, handles) is to be gone, as for
+ * rocksdb_close(). */
+WN_PUBLIC void wn_rocksdb_close(struct wn_rocksdb *wn);
+
+/* As rocksdb_get(), rocksdb_get_cf() and rocksdb_get_pinned(); and the filters learn from
+ * what was found. Other lookups have the benefit of what was learned and teach nothing. */
+WN_PUBLIC char *wn_rocksdb_get(struct wn_rocksdb *wn, const rocksdb_readoptions_t *options,
+			       const char *key, size_t size, size_t *value_sizep, char **errptr);
+WN_PUBLIC char *wn_rocksdb_get_cf(struct wn_rocksdb *wn, const rocksdb_readoptions_t *options,
+				  rocksdb_column_family_handle_t *family, const char *key,
+				  size_t size, size_t *value_sizep, char **errptr);
+WN_PUBLIC rocksdb_pinnableslice_t *wn_rocksdb_get_pinned(struct wn_rocksdb *wn,
+							 const rocksdb_readoptions_t *options,
+							 const char *key, size_t size,
+							 char **errptr);
+
+/* Wait until everything that is queued has been stored and learned. */
+WN_PUBLIC void wn_rocksdb_drain(struct wn_rocksdb *wn);
+
+WN_PUBLIC void wn_rocksdb_stats(struct wn_rocksdb *wn, struct wn_rocksdb_stats *statsp);
 
 WN_END_DECLS
 

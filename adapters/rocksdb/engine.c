@@ -1,0 +1,150 @@
+/* engine.c - what a database's filters learn from; see engine.h. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <winnow/error.h>
+
+#include "alloc.h"
+#include "engine.h"
+
+#define QUEUE_LENGTH 4096
+
+/* A minirun is a handful of fingerprints, also where remainders are short. */
+#define MAX_RANKS 64
+
+static void free_engine(struct wn__engine *engine)
+{
+	wn__worker_fini(engine);
+	wn__learned_destroy(engine->learned);
+	wn__negatives_destroy(engine->negatives);
+	free(engine);
+}
+
+int wn__engine_create(const struct wn_rocksdb_options *options, const struct wn_secret *secret,
+		      struct wn__engine **enginep)
+{
+	struct wn__engine *engine = wn__calloc(1, sizeof(*engine));
+	int err;
+
+	*enginep = NULL;
+	if (!engine)
+		return ENOMEM;
+	err = wn__worker_init(engine, options->queue_length ? options->queue_length : QUEUE_LENGTH);
+	if (err) {
+		free(engine);
+		return err;
+	}
+	atomic_store_explicit(&engine->references, 1, memory_order_relaxed);
+	engine->synchronous = options->synchronous;
+	err = wn__learned_create(options->learned_bytes, &engine->learned);
+	if (!err)
+		err = wn__negatives_create(NULL, wn_secret_seed(secret), &engine->negatives);
+	if (err) {
+		free_engine(engine);
+		return err;
+	}
+	*enginep = engine;
+	return 0;
+}
+
+struct wn__engine *wn__engine_hold(struct wn__engine *engine)
+{
+	atomic_fetch_add_explicit(&engine->references, 1, memory_order_relaxed);
+	return engine;
+}
+
+void wn__engine_release(struct wn__engine *engine)
+{
+	if (!engine)
+		return;
+	if (atomic_fetch_sub_explicit(&engine->references, 1, memory_order_acq_rel) == 1)
+		free_engine(engine);
+}
+
+static uint64_t get_count(struct wn__engine *engine, enum wn__engine_counter counter)
+{
+	return atomic_load_explicit(&engine->counters[counter], memory_order_relaxed);
+}
+
+void wn__engine_describe(struct wn__engine *engine, struct wn_rocksdb_stats *statsp)
+{
+	struct wn__learned_stats learned;
+
+	wn__learned_describe(engine->learned, &learned);
+	statsp->lookups = get_count(engine, WN__LOOKUPS);
+	statsp->lookups_discarded = get_count(engine, WN__LOOKUPS_DISCARDED);
+	statsp->positives = get_count(engine, WN__POSITIVES);
+	statsp->false_positives = get_count(engine, WN__FALSE_POSITIVES);
+	statsp->adaptations = get_count(engine, WN__ADAPTATIONS);
+	statsp->unfixable = get_count(engine, WN__UNFIXABLE);
+	statsp->map_misses = get_count(engine, WN__MAP_MISSES);
+	statsp->queue_drops = get_count(engine, WN__QUEUE_DROPS);
+	statsp->runs_stored = get_count(engine, WN__RUNS_STORED);
+	statsp->runs_lost = get_count(engine, WN__RUNS_LOST);
+	statsp->runs_retired = get_count(engine, WN__RUNS_RETIRED);
+	statsp->carried_over = get_count(engine, WN__CARRIED_OVER);
+	statsp->lessons = learned.lessons;
+	statsp->learned_bytes = learned.bytes;
+}
+
+/* ---- learning ----------------------------------------------------------- */
+
+/* What tells the query from the key at this rank; WN_ERR_UNFIXABLE: nothing that is known. */
+static int learn_rank(struct wn__engine *engine, struct wn__lessons *lessons,
+		      const struct wn__trace_entry *entry, uint32_t rank)
+{
+	struct wn_match match = entry->match;
+	struct wn__run_entry stored;
+	int err = wn__runs_lookup(engine->runs, &entry->filter, match.minirun, rank, &stored);
+
+	if (err)
+		return err;
+	if (!wn__run_entry_tells(&entry->filter, &stored, entry->hash, WN__PIECE_BITS))
+		return WN_ERR_UNFIXABLE;
+	match.rank = rank;
+	return wn__lessons_learn(lessons, stored.hash, entry->hash, &match);
+}
+
+/* With the match refuted, the minirun's next fingerprint would have its turn in the next
+ * lookup: the ranks behind it are dealt with as well, as far as there are any. */
+static void learn_ranks_behind(struct wn__engine *engine, struct wn__lessons *lessons,
+			       const struct wn__trace_entry *entry)
+{
+	uint32_t rank = entry->match.rank;
+	int err = 0;
+
+	for (unsigned more = 0; more < MAX_RANKS && !err; more++)
+		err = learn_rank(engine, lessons, entry, ++rank);
+}
+
+void wn__engine_learn(struct wn__engine *engine, const struct wn__trace_entry *entry)
+{
+	const struct wn__run *filter = &entry->filter;
+	struct wn__shape shape = {filter->slots, filter->remainder_bits};
+	struct wn__lessons *lessons = NULL;
+	int err = WN_ERR_NOT_FOUND;
+
+	if (entry->match.known && engine->runs)
+		err = wn__learned_acquire(engine->learned, filter->id, shape, &lessons);
+	if (!err)
+		err = learn_rank(engine, lessons, entry, entry->match.rank);
+	if (!err) {
+		wn__engine_count(engine, WN__ADAPTATIONS, 1);
+		learn_ranks_behind(engine, lessons, entry);
+		wn__negatives_add(engine->negatives, filter->secret_id, entry->hash, 1);
+	} else {
+		wn__engine_count(engine, err == WN_ERR_UNFIXABLE ? WN__UNFIXABLE : WN__MAP_MISSES,
+				 1);
+	}
+	wn__lessons_release(lessons);
+}
+
+void wn__engine_report(struct wn__engine *engine, const struct wn__trace_entry *entry)
+{
+	wn__engine_count(engine, WN__FALSE_POSITIVES, 1);
+	if (engine->synchronous)
+		wn__engine_learn(engine, entry);
+	else
+		wn__worker_report(engine, entry);
+}

@@ -1,0 +1,290 @@
+/* worker.c - the thread that writes the reverse map and learns; see engine.h.
+ *
+ * Jobs go first, and in order: a run is put before anything is learned from it, and before
+ * the end of its table drops it. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <winnow/error.h>
+
+#include "alloc.h"
+#include "engine.h"
+
+/* Hashes that wait to be written. One run may always wait, however long it is. */
+#define MAX_WAITING_BYTES ((uint64_t)64 << 20)
+
+/* Kept of each hash beyond a lesson's bits. Without them one key in 250 or so is known too
+ * badly to make a lesson of, and its false positives come again; with them one in 16 million.
+ * They cost two bytes a key. */
+#define SPARE_BITS 16
+
+/* ---- the queue ---------------------------------------------------------- */
+
+int wn__worker_init(struct wn__engine *engine, size_t queue_length)
+{
+	engine->feedback = wn__calloc(queue_length, sizeof(*engine->feedback));
+	if (!engine->feedback)
+		return ENOMEM;
+	if (pthread_mutex_init(&engine->lock, NULL) != 0) {
+		free(engine->feedback);
+		return ENOMEM;
+	}
+	/* Without attributes these cannot fail. */
+	pthread_cond_init(&engine->work, NULL);
+	pthread_cond_init(&engine->idle, NULL);
+	engine->feedback_length = queue_length;
+	engine->last_job = &engine->first_job;
+	return 0;
+}
+
+static void free_job(struct wn__job *job)
+{
+	free(job->hashes);
+	free(job);
+}
+
+/* Under the lock, or with nobody else there. */
+static struct wn__job *take_job(struct wn__engine *engine)
+{
+	struct wn__job *job = engine->first_job;
+
+	engine->first_job = job->next;
+	if (!engine->first_job)
+		engine->last_job = &engine->first_job;
+	if (job->hashes)
+		engine->waiting_bytes -= job->run.key_count * sizeof(*job->hashes);
+	return job;
+}
+
+void wn__worker_fini(struct wn__engine *engine)
+{
+	while (engine->first_job)
+		free_job(take_job(engine));
+	free(engine->feedback);
+	free(engine->owned);
+	wn__runs_destroy(engine->runs);
+	pthread_cond_destroy(&engine->idle);
+	pthread_cond_destroy(&engine->work);
+	pthread_mutex_destroy(&engine->lock);
+}
+
+/* Takes the job, or frees it when it is refused. */
+static bool append_job(struct wn__engine *engine, struct wn__job *job)
+{
+	uint64_t bytes = job->hashes ? job->run.key_count * sizeof(*job->hashes) : 0;
+	bool room;
+
+	pthread_mutex_lock(&engine->lock);
+	room = !engine->stopping &&
+	       (bytes == 0 || engine->waiting_bytes == 0 ||
+		engine->waiting_bytes + bytes <= MAX_WAITING_BYTES);
+	if (room) {
+		engine->waiting_bytes += bytes;
+		*engine->last_job = job;
+		engine->last_job = &job->next;
+		pthread_cond_signal(&engine->work);
+	}
+	pthread_mutex_unlock(&engine->lock);
+	if (!room)
+		free_job(job);
+	return room;
+}
+
+void wn__worker_put(struct wn__engine *engine, const struct wn__run *run,
+		    const struct wn_hash *hashes)
+{
+	struct wn__job *job;
+
+	if (run->key_count == 0)
+		return;
+	job = wn__calloc(1, sizeof(*job));
+	if (job)
+		job->hashes = wn__alloc(run->key_count * sizeof(*hashes));
+	if (job && job->hashes) {
+		job->run = *run;
+		memcpy(job->hashes, hashes, run->key_count * sizeof(*hashes));
+		if (append_job(engine, job))
+			return;
+	} else {
+		free(job);
+	}
+	wn__engine_count(engine, WN__RUNS_LOST, 1);
+}
+
+void wn__worker_retire(struct wn__engine *engine, uint64_t owner)
+{
+	struct wn__job *job = wn__calloc(1, sizeof(*job));
+
+	/* If this is refused, the next open sweeps. */
+	if (job) {
+		job->run.owner = owner;
+		append_job(engine, job);
+	}
+}
+
+void wn__worker_report(struct wn__engine *engine, const struct wn__trace_entry *entry)
+{
+	bool room;
+
+	pthread_mutex_lock(&engine->lock);
+	room = !engine->stopping && engine->feedback_count < engine->feedback_length;
+	if (room) {
+		size_t at = engine->feedback_first + engine->feedback_count++;
+
+		engine->feedback[at % engine->feedback_length] = *entry;
+		pthread_cond_signal(&engine->work);
+	}
+	pthread_mutex_unlock(&engine->lock);
+	if (!room)
+		wn__engine_count(engine, WN__QUEUE_DROPS, 1);
+}
+
+/* ---- jobs --------------------------------------------------------------- */
+
+static int note_owner(struct wn__engine *engine, const struct wn__run *run)
+{
+	size_t room = engine->owned_room ? 2 * engine->owned_room : 64;
+	struct wn__owned *owned = engine->owned;
+
+	if (engine->owned_count == engine->owned_room) {
+		owned = wn__realloc(owned, room * sizeof(*owned));
+		if (!owned)
+			return ENOMEM;
+		engine->owned = owned;
+		engine->owned_room = room;
+	}
+	owned += engine->owned_count++;
+	owned->owner = run->owner;
+	memcpy(owned->id, run->id, sizeof(owned->id));
+	return 0;
+}
+
+static void put_run(struct wn__engine *engine, const struct wn__job *job)
+{
+	unsigned bits = job->run.remainder_bits + WN__PIECE_BITS + SPARE_BITS;
+	unsigned bytes = wn__run_hash_bytes(&job->run, bits);
+	int err = note_owner(engine, &job->run);
+
+	if (!err)
+		err = wn__runs_put(engine->runs, &job->run, job->hashes, bytes);
+	wn__engine_count(engine, err ? WN__RUNS_LOST : WN__RUNS_STORED, 1);
+}
+
+static void drop_runs(struct wn__engine *engine, uint64_t owner)
+{
+	struct wn__owned *owned = engine->owned;
+
+	for (size_t at = 0; at < engine->owned_count;) {
+		if (owned[at].owner != owner) {
+			at++;
+			continue;
+		}
+		if (wn__runs_drop(engine->runs, owned[at].id) == 0)
+			wn__engine_count(engine, WN__RUNS_RETIRED, 1);
+		wn__learned_forget(engine->learned, owned[at].id);
+		owned[at] = owned[--engine->owned_count];
+	}
+}
+
+static void do_job(struct wn__engine *engine, struct wn__job *job)
+{
+	if (job->hashes)
+		put_run(engine, job);
+	else
+		drop_runs(engine, job->run.owner);
+	free_job(job);
+}
+
+/* ---- the thread --------------------------------------------------------- */
+
+/* Locked before and after; not while it works. */
+static void do_next(struct wn__engine *engine)
+{
+	struct wn__job *job = engine->first_job ? take_job(engine) : NULL;
+	struct wn__trace_entry entry;
+
+	if (!job) {
+		entry = engine->feedback[engine->feedback_first];
+		engine->feedback_first = (engine->feedback_first + 1) % engine->feedback_length;
+		engine->feedback_count--;
+	}
+	engine->busy = true;
+	pthread_mutex_unlock(&engine->lock);
+	if (job)
+		do_job(engine, job);
+	else
+		wn__engine_learn(engine, &entry);
+	pthread_mutex_lock(&engine->lock);
+	engine->busy = false;
+}
+
+static void *work(void *given)
+{
+	struct wn__engine *engine = given;
+
+	pthread_mutex_lock(&engine->lock);
+	for (;;) {
+		if (engine->first_job || engine->feedback_count) {
+			do_next(engine);
+		} else if (engine->stopping) {
+			break;
+		} else {
+			pthread_cond_broadcast(&engine->idle);
+			pthread_cond_wait(&engine->work, &engine->lock);
+		}
+	}
+	pthread_mutex_unlock(&engine->lock);
+	return NULL;
+}
+
+/* The runs that the store has from before. */
+static int note_owners(struct wn__engine *engine)
+{
+	struct wn__run_info *infos;
+	size_t count;
+	int err = wn__runs_list(engine->runs, &infos, &count);
+
+	if (err)
+		return err;
+	for (size_t i = 0; i < count && !err; i++)
+		err = note_owner(engine, &infos[i].run);
+	free(infos);
+	return err;
+}
+
+int wn__worker_adopt(struct wn__engine *engine, struct wn__runs *runs)
+{
+	engine->runs = runs;
+	return note_owners(engine);
+}
+
+int wn__worker_start(struct wn__engine *engine)
+{
+	int err = pthread_create(&engine->thread, NULL, work, engine);
+
+	engine->started = !err;
+	return err;
+}
+
+void wn__worker_stop(struct wn__engine *engine)
+{
+	pthread_mutex_lock(&engine->lock);
+	engine->stopping = true;
+	pthread_cond_signal(&engine->work);
+	pthread_mutex_unlock(&engine->lock);
+	if (engine->started)
+		pthread_join(engine->thread, NULL);
+	engine->started = false;
+	wn__runs_destroy(engine->runs);
+	engine->runs = NULL;
+}
+
+void wn__worker_drain(struct wn__engine *engine)
+{
+	pthread_mutex_lock(&engine->lock);
+	while (engine->started && !engine->stopping &&
+	       (engine->busy || engine->first_job || engine->feedback_count))
+		pthread_cond_wait(&engine->idle, &engine->lock);
+	pthread_mutex_unlock(&engine->lock);
+}
