@@ -58,6 +58,11 @@ static int copy_directory(const char *path, const struct wn_rocksdb_options *giv
 
 static int prepare(struct wn_rocksdb *wn, const char *path, const struct wn_rocksdb_options *given)
 {
+	struct wn__engine_options options = {
+		.synchronous = given->synchronous,
+		.learned_bytes = given->learned_bytes,
+		.queue_length = given->queue_length,
+	};
 	int err = copy_directory(path, given, &wn->directory);
 
 	if (err)
@@ -65,7 +70,7 @@ static int prepare(struct wn_rocksdb *wn, const char *path, const struct wn_rock
 	err = wn->directory ? wn__saved_secret(wn->directory, &wn->secret, &wn->secret_is_new) :
 			      wn_secret_create_random(&wn->secret);
 	if (!err)
-		err = wn__engine_create(given, wn->secret, &wn->engine);
+		err = wn__engine_create(&options, wn->secret, &wn->engine);
 	if (!err && wn->directory)
 		wn__saved_load(wn->directory, wn->engine);
 	return err;
@@ -308,49 +313,13 @@ void wn_rocksdb_stats(struct wn_rocksdb *wn, struct wn_rocksdb_stats *statsp)
 
 /* ---- lookups ------------------------------------------------------------ */
 
-/* Tables are asked from the newest to the oldest, and what is found ends the lookup: so every
- * positive but the last was false, and the last was true if a value came of it. Deleted keys,
- * merges and snapshots break this rule; nothing false is learned from them, since a lesson is
- * what tells the query from the stored key, and nothing does (src/learned.h). */
-static void confirm(struct wn__engine *engine, bool found)
-{
-	struct wn__trace_entry wrong[WN__TRACE_ENTRIES];
-	size_t count;
-	uint64_t lost;
-	const struct wn__trace_entry *entries = wn__trace_entries(&count, &lost);
-
-	if (lost) {
-		wn__engine_count(engine, WN__LOOKUPS_DISCARDED, 1);
-		return;
-	}
-	if (count == 0)
-		return;
-	wn__engine_count(engine, WN__POSITIVES, count);
-	if (found)
-		count--;
-	/* Learning may look things up itself. */
-	memcpy(wrong, entries, count * sizeof(*wrong));
-	for (size_t i = 0; i < count; i++)
-		wn__engine_report(engine, &wrong[i]);
-}
-
-static void end_lookup(struct wn_rocksdb *wn, bool traced, bool found, bool failed)
-{
-	wn__engine_count(wn->engine, WN__LOOKUPS, 1);
-	if (!traced || failed)
-		wn__engine_count(wn->engine, WN__LOOKUPS_DISCARDED, 1);
-	else
-		confirm(wn->engine, found);
-	wn__trace_end();
-}
-
 char *wn_rocksdb_get(struct wn_rocksdb *wn, const rocksdb_readoptions_t *options, const char *key,
 		     size_t size, size_t *value_sizep, char **errptr)
 {
-	bool traced = wn__trace_begin() == 0;
+	bool traced = wn__engine_begin_lookup();
 	char *value = rocksdb_get(wn->rocks, options, key, size, value_sizep, errptr);
 
-	end_lookup(wn, traced, value, *errptr);
+	wn__engine_end_lookup(wn->engine, traced, value, *errptr);
 	return value;
 }
 
@@ -358,10 +327,10 @@ char *wn_rocksdb_get_cf(struct wn_rocksdb *wn, const rocksdb_readoptions_t *opti
 			rocksdb_column_family_handle_t *family, const char *key, size_t size,
 			size_t *value_sizep, char **errptr)
 {
-	bool traced = wn__trace_begin() == 0;
+	bool traced = wn__engine_begin_lookup();
 	char *value = rocksdb_get_cf(wn->rocks, options, family, key, size, value_sizep, errptr);
 
-	end_lookup(wn, traced, value, *errptr);
+	wn__engine_end_lookup(wn->engine, traced, value, *errptr);
 	return value;
 }
 
@@ -369,9 +338,9 @@ rocksdb_pinnableslice_t *wn_rocksdb_get_pinned(struct wn_rocksdb *wn,
 					       const rocksdb_readoptions_t *options,
 					       const char *key, size_t size, char **errptr)
 {
-	bool traced = wn__trace_begin() == 0;
+	bool traced = wn__engine_begin_lookup();
 	rocksdb_pinnableslice_t *value = rocksdb_get_pinned(wn->rocks, options, key, size, errptr);
 
-	end_lookup(wn, traced, value, *errptr);
+	wn__engine_end_lookup(wn->engine, traced, value, *errptr);
 	return value;
 }

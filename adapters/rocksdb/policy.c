@@ -28,6 +28,27 @@ static uint64_t get_count(struct wn__counters *counters, enum wn__counter counte
 	return atomic_load_explicit(&counters->values[counter], memory_order_relaxed);
 }
 
+static void describe_learning(struct wn__engine *engine, struct wn_rocksdb_stats *statsp)
+{
+	struct wn__engine_stats stats;
+
+	wn__engine_describe(engine, &stats);
+	statsp->lookups = stats.lookups;
+	statsp->lookups_discarded = stats.lookups_discarded;
+	statsp->positives = stats.positives;
+	statsp->false_positives = stats.false_positives;
+	statsp->adaptations = stats.adaptations;
+	statsp->unfixable = stats.unfixable;
+	statsp->map_misses = stats.map_misses;
+	statsp->queue_drops = stats.queue_drops;
+	statsp->runs_stored = stats.runs_stored;
+	statsp->runs_lost = stats.runs_lost;
+	statsp->runs_retired = stats.runs_retired;
+	statsp->carried_over = stats.carried_over;
+	statsp->lessons = stats.lessons;
+	statsp->learned_bytes = stats.learned_bytes;
+}
+
 void wn__policy_describe(struct wn__policy *policy, struct wn_rocksdb_stats *statsp)
 {
 	struct wn__counters *counters = policy ? &policy->counters : &of_all_policies;
@@ -42,7 +63,7 @@ void wn__policy_describe(struct wn__policy *policy, struct wn_rocksdb_stats *sta
 		.readers_refused = get_count(counters, WN__READERS_REFUSED),
 	};
 	if (policy && policy->engine)
-		wn__engine_describe(policy->engine, statsp);
+		describe_learning(policy->engine, statsp);
 }
 
 int wn_rocksdb_filterpolicy_stats(const rocksdb_filterpolicy_t *shown,

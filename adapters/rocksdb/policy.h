@@ -15,6 +15,7 @@
 #include <stdatomic.h>
 
 #include <winnow/filter.h>
+#include <winnow/rocksdb.h>
 
 #include "engine.h"
 #include "shim.h"

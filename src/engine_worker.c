@@ -1,4 +1,4 @@
-/* worker.c - the thread that writes the reverse map and learns; see engine.h.
+/* engine_worker.c - the thread that writes the reverse map and learns; see engine.h.
  *
  * Jobs go first, and in order: a run is put before anything is learned from it, and before
  * the end of its table drops it. */

@@ -21,7 +21,7 @@ static void free_engine(struct wn__engine *engine)
 	free(engine);
 }
 
-int wn__engine_create(const struct wn_rocksdb_options *options, const struct wn_secret *secret,
+int wn__engine_create(const struct wn__engine_options *options, const struct wn_secret *secret,
 		      struct wn__engine **enginep)
 {
 	struct wn__engine *engine = wn__calloc(1, sizeof(*engine));
@@ -67,7 +67,7 @@ static uint64_t get_count(struct wn__engine *engine, enum wn__engine_counter cou
 	return atomic_load_explicit(&engine->counters[counter], memory_order_relaxed);
 }
 
-void wn__engine_describe(struct wn__engine *engine, struct wn_rocksdb_stats *statsp)
+void wn__engine_describe(struct wn__engine *engine, struct wn__engine_stats *statsp)
 {
 	struct wn__learned_stats learned;
 
@@ -147,4 +147,46 @@ void wn__engine_report(struct wn__engine *engine, const struct wn__trace_entry *
 		wn__engine_learn(engine, entry);
 	else
 		wn__worker_report(engine, entry);
+}
+
+/* ---- lookups ------------------------------------------------------------ */
+
+bool wn__engine_begin_lookup(void)
+{
+	return wn__trace_begin() == 0;
+}
+
+/* Deleted keys, merges and snapshots break the rule that all but the last were false; nothing
+ * false is learned from them, since a lesson is what tells the query from the stored key, and
+ * nothing does (learned.h). */
+static void confirm(struct wn__engine *engine, bool found)
+{
+	struct wn__trace_entry wrong[WN__TRACE_ENTRIES];
+	size_t count;
+	uint64_t lost;
+	const struct wn__trace_entry *entries = wn__trace_entries(&count, &lost);
+
+	if (lost) {
+		wn__engine_count(engine, WN__LOOKUPS_DISCARDED, 1);
+		return;
+	}
+	if (count == 0)
+		return;
+	wn__engine_count(engine, WN__POSITIVES, count);
+	if (found)
+		count--;
+	/* Learning may look things up itself. */
+	memcpy(wrong, entries, count * sizeof(*wrong));
+	for (size_t i = 0; i < count; i++)
+		wn__engine_report(engine, &wrong[i]);
+}
+
+void wn__engine_end_lookup(struct wn__engine *engine, bool traced, bool found, bool failed)
+{
+	wn__engine_count(engine, WN__LOOKUPS, 1);
+	if (!traced || failed)
+		wn__engine_count(engine, WN__LOOKUPS_DISCARDED, 1);
+	else
+		confirm(engine, found);
+	wn__trace_end();
 }

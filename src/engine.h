@@ -1,0 +1,156 @@
+/* engine.h - how the filters of one database learn, whatever the storage engine.
+ *
+ *	build     the builder hands the hashes of a finished filter to the worker, which puts
+ *	          them into the store of runs
+ *	read      a reader asks the block and then its lessons, and notes its "maybe"s in the
+ *	          thread's trace while a lookup of ours is under way
+ *	feedback  when the lookup is over, what was wrong goes to the worker, which looks up the
+ *	          stored key's hash and makes a lesson of it
+ *
+ * Nothing here writes to disk on a thread of the host's: a flush that waits for a write waits
+ * for itself. The host's threads only put jobs into a queue that is bounded.
+ *
+ * A host's readers may outlive its database (in a cache that several share), so the engine is
+ * counted by references. After wn__worker_stop() nothing is learned and nothing is queued; what
+ * was learned still helps.
+ *
+ * Thread safety: any thread, any time, but for create, adopt, start and stop.
+ *
+ * Not for users: adapters are libraries of their own, therefore WN_PUBLIC. */
+#ifndef WN_ENGINE_H
+#define WN_ENGINE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include <winnow/common.h>
+
+#include "learned.h"
+#include "negatives.h"
+#include "runs.h"
+#include "trace.h"
+
+WN_BEGIN_DECLS
+
+/* Zero means default. */
+struct wn__engine_options {
+	bool synchronous;     /* learn before the lookup returns */
+	size_t learned_bytes; /* memory for lessons; 0: WN__LEARNED_BUDGET */
+	size_t queue_length;  /* false positives that may wait; 0: 4096 */
+};
+
+struct wn__engine_stats {
+	uint64_t lookups, lookups_discarded;
+	uint64_t positives, false_positives;
+	uint64_t adaptations, unfixable, map_misses, queue_drops;
+	uint64_t runs_stored, runs_lost, runs_retired;
+	uint64_t carried_over;
+	uint64_t lessons, learned_bytes;
+};
+
+enum wn__engine_counter {
+	WN__LOOKUPS,
+	WN__LOOKUPS_DISCARDED,
+	WN__POSITIVES,
+	WN__FALSE_POSITIVES,
+	WN__ADAPTATIONS,
+	WN__UNFIXABLE,
+	WN__MAP_MISSES,
+	WN__QUEUE_DROPS,
+	WN__RUNS_STORED,
+	WN__RUNS_LOST,
+	WN__RUNS_RETIRED,
+	WN__CARRIED_OVER,
+	WN__ENGINE_COUNTERS
+};
+
+/* What the worker does besides learning: put a run, or drop the runs of a table. In order. */
+struct wn__job {
+	struct wn__job *next;
+	struct wn__run run;     /* to drop a table's: the owner alone */
+	struct wn_hash *hashes; /* NULL: drop */
+};
+
+/* Which run is which table's: the store's list, kept in memory. The worker's own. */
+struct wn__owned {
+	uint64_t owner;
+	unsigned char id[WN_BLOCK_ID_SIZE];
+};
+
+struct wn__engine {
+	atomic_size_t references;
+	struct wn__learned *learned;
+	struct wn__negatives *negatives; /* bound to the secret of new filters */
+	struct wn__runs *runs;           /* NULL until the database is open */
+	bool synchronous;
+	atomic_uint_fast64_t counters[WN__ENGINE_COUNTERS];
+
+	/* ---- engine_worker.c; under the lock ---- */
+	pthread_mutex_t lock;
+	pthread_cond_t work, idle;
+	pthread_t thread;
+	bool started, stopping, busy;
+	struct wn__job *first_job, **last_job;
+	uint64_t waiting_bytes; /* of the jobs' hashes */
+	struct wn__trace_entry *feedback; /* a ring */
+	size_t feedback_length, feedback_first, feedback_count;
+
+	/* ---- the worker's alone ---- */
+	struct wn__owned *owned;
+	size_t owned_count, owned_room;
+};
+
+/* Filters are built under `secret`, which is not retained. The caller has the one reference. */
+WN_PUBLIC int wn__engine_create(const struct wn__engine_options *options,
+				const struct wn_secret *secret, struct wn__engine **enginep);
+WN_PUBLIC struct wn__engine *wn__engine_hold(struct wn__engine *engine);
+WN_PUBLIC void wn__engine_release(struct wn__engine *engine); /* NULL is fine */
+
+static inline void wn__engine_count(struct wn__engine *engine, enum wn__engine_counter counter,
+				    uint64_t more)
+{
+	atomic_fetch_add_explicit(&engine->counters[counter], more, memory_order_relaxed);
+}
+
+WN_PUBLIC void wn__engine_describe(struct wn__engine *engine, struct wn__engine_stats *statsp);
+
+/* ---- lookups (lookup by key, table after table) ------------------------- */
+
+/* A lookup of the host's begins on this thread; every begin has its end. */
+WN_PUBLIC bool wn__engine_begin_lookup(void);
+
+/* It is over. `traced` is what begin said, `failed`: it came to no answer. The host asked its
+ * tables from the newest to the oldest and stopped where it found: every positive but the last
+ * was false, and the last was true if `found`. */
+WN_PUBLIC void wn__engine_end_lookup(struct wn__engine *engine, bool traced, bool found,
+				     bool failed);
+
+/* This positive was false. Learns at once, or leaves it to the worker. */
+WN_PUBLIC void wn__engine_report(struct wn__engine *engine,
+				 const struct wn__trace_entry *entry);
+
+/* Learn from a false positive, now. Reads the store. */
+void wn__engine_learn(struct wn__engine *engine, const struct wn__trace_entry *entry);
+
+/* ---- the worker (engine_worker.c) --------------------------------------- */
+
+int wn__worker_init(struct wn__engine *engine, size_t queue_length);
+void wn__worker_fini(struct wn__engine *engine);
+
+/* Take over the store and learn which runs are there; then begin. */
+WN_PUBLIC int wn__worker_adopt(struct wn__engine *engine, struct wn__runs *runs);
+WN_PUBLIC int wn__worker_start(struct wn__engine *engine);
+/* Do what is queued, and end; the store is then gone. Nobody may report any more. */
+WN_PUBLIC void wn__worker_stop(struct wn__engine *engine);
+/* Wait until the queue is empty. */
+WN_PUBLIC void wn__worker_drain(struct wn__engine *engine);
+
+/* From any thread, the host's too; never waits for long. The hashes are copied. */
+WN_PUBLIC void wn__worker_put(struct wn__engine *engine, const struct wn__run *run,
+			      const struct wn_hash *hashes);
+WN_PUBLIC void wn__worker_retire(struct wn__engine *engine, uint64_t owner);
+void wn__worker_report(struct wn__engine *engine, const struct wn__trace_entry *entry);
+
+WN_END_DECLS
+
+#endif /* WN_ENGINE_H */
