@@ -6,9 +6,14 @@
 #include <winnow/error.h>
 
 #include "alloc.h"
+#include "bytes.h"
 #include "engine.h"
 
 #define QUEUE_LENGTH 4096
+#define SAVE_MS 1000
+
+/* As many false positives are remembered, to tell which ones come again. */
+#define REPORTED_TAGS ((size_t)1 << 16)
 
 /* A minirun is a handful of fingerprints, also where remainders are short. */
 #define MAX_RANKS 64
@@ -16,6 +21,7 @@
 static void free_engine(struct wn__engine *engine)
 {
 	wn__worker_fini(engine);
+	free(engine->reported);
 	wn__learned_destroy(engine->learned);
 	wn__negatives_destroy(engine->negatives);
 	free(engine);
@@ -37,7 +43,10 @@ int wn__engine_create(const struct wn__engine_options *options, const struct wn_
 	}
 	atomic_store_explicit(&engine->references, 1, memory_order_relaxed);
 	engine->synchronous = options->synchronous;
-	err = wn__learned_create(options->learned_bytes, &engine->learned);
+	engine->save_ms = options->save_ms ? options->save_ms : SAVE_MS;
+	engine->reported = wn__calloc(REPORTED_TAGS, sizeof(*engine->reported));
+	err = engine->reported ? wn__learned_create(options->learned_bytes, &engine->learned) :
+				 ENOMEM;
 	if (!err)
 		err = wn__negatives_create(NULL, wn_secret_seed(secret), &engine->negatives);
 	if (err) {
@@ -70,8 +79,15 @@ static uint64_t get_count(struct wn__engine *engine, enum wn__engine_counter cou
 void wn__engine_describe(struct wn__engine *engine, struct wn__engine_stats *statsp)
 {
 	struct wn__learned_stats learned;
+	struct wn__negatives_stats negatives;
 
+	*statsp = (struct wn__engine_stats){0};
 	wn__learned_describe(engine->learned, &learned);
+	wn__negatives_describe(engine->negatives, &negatives);
+	wn__worker_describe(engine, statsp);
+	statsp->negatives = negatives.count;
+	statsp->lessons_dropped = learned.dropped_lessons;
+	statsp->repeated_false_positives = get_count(engine, WN__REPEATED_FALSE_POSITIVES);
 	statsp->lookups = get_count(engine, WN__LOOKUPS);
 	statsp->lookups_discarded = get_count(engine, WN__LOOKUPS_DISCARDED);
 	statsp->positives = get_count(engine, WN__POSITIVES);
@@ -140,13 +156,90 @@ void wn__engine_learn(struct wn__engine *engine, const struct wn__trace_entry *e
 	wn__lessons_release(lessons);
 }
 
+/* Was this one reported before? The tag of an older one may have taken its place: then it
+ * counts as new. */
+static bool is_repeated(struct wn__engine *engine, const struct wn__trace_entry *entry)
+{
+	uint64_t tag = entry->hash.lo ^ get_le64(entry->filter.id);
+	atomic_uint_fast64_t *place = &engine->reported[tag % REPORTED_TAGS];
+
+	tag |= 1; /* 0 is an empty place */
+	if (atomic_load_explicit(place, memory_order_relaxed) == tag)
+		return true;
+	atomic_store_explicit(place, tag, memory_order_relaxed);
+	return false;
+}
+
 void wn__engine_report(struct wn__engine *engine, const struct wn__trace_entry *entry)
 {
 	wn__engine_count(engine, WN__FALSE_POSITIVES, 1);
+	if (is_repeated(engine, entry))
+		wn__engine_count(engine, WN__REPEATED_FALSE_POSITIVES, 1);
 	if (engine->synchronous)
 		wn__engine_learn(engine, entry);
 	else
 		wn__worker_report(engine, entry);
+}
+
+/* ---- building ----------------------------------------------------------- */
+
+void wn__engine_carry_over(struct wn__engine *engine, const struct wn__negatives_view *view,
+			   struct wn_builder *builder)
+{
+	size_t limit = wn_builder_count(builder), added = 0;
+
+	if (limit < WN__MIN_CARRIED)
+		limit = WN__MIN_CARRIED;
+	if (!view)
+		return;
+	if (limit > view->count)
+		limit = view->count;
+	while (added < limit &&
+	       wn_builder_add_negative(builder, view->negatives[added].hash) == 0)
+		added++;
+	wn__engine_count(engine, WN__CARRIED_OVER, added);
+}
+
+int wn__engine_add_negative(struct wn__engine *engine, const struct wn_secret *secret,
+			    struct wn_hash hash, double cost)
+{
+	return wn__negatives_add(engine->negatives, wn_secret_id(secret), hash, cost);
+}
+
+/* ---- saving ------------------------------------------------------------- */
+
+static int compare_owned(const void *a, const void *b)
+{
+	return memcmp(a, b, WN_BLOCK_ID_SIZE);
+}
+
+/* What has no run had its table deleted, and could learn no more if it had not. */
+static void forget_strangers(struct wn__engine *engine)
+{
+	size_t count = engine->owned_count;
+	unsigned char(*ids)[WN_BLOCK_ID_SIZE] = wn__calloc(count + 1, sizeof(*ids));
+
+	if (!ids)
+		return;
+	for (size_t i = 0; i < count; i++)
+		memcpy(ids[i], engine->owned[i].id, sizeof(ids[i]));
+	qsort(ids, count, sizeof(*ids), compare_owned);
+	wn__learned_retain(engine->learned, (const unsigned char(*)[WN_BLOCK_ID_SIZE])ids, count);
+	free(ids);
+}
+
+void wn__engine_keep(struct wn__engine *engine, const char *directory, bool read_only)
+{
+	if (read_only)
+		wn__saved_load(directory, engine->learned, engine->negatives);
+	else if (wn__saved_open(directory, engine->learned, engine->negatives, &engine->saved))
+		wn__engine_count(engine, WN__SAVE_FAILURES, 1);
+	forget_strangers(engine);
+}
+
+int wn__engine_sync(struct wn__engine *engine)
+{
+	return engine->saved ? wn__saved_sync(engine->saved) : 0;
 }
 
 /* ---- lookups ------------------------------------------------------------ */

@@ -28,6 +28,7 @@
 #include "learned.h"
 #include "negatives.h"
 #include "runs.h"
+#include "saved.h"
 #include "trace.h"
 
 WN_BEGIN_DECLS
@@ -37,15 +38,20 @@ struct wn__engine_options {
 	bool synchronous;     /* learn before the lookup returns */
 	size_t learned_bytes; /* memory for lessons; 0: WN__LEARNED_BUDGET */
 	size_t queue_length;  /* false positives that may wait; 0: 4096 */
+	unsigned save_ms;     /* between two syncs of what is saved; 0: 1000 */
 };
 
 struct wn__engine_stats {
 	uint64_t lookups, lookups_discarded;
 	uint64_t positives, false_positives;
+	uint64_t repeated_false_positives; /* the same key at the same filter, as far as remembered */
 	uint64_t adaptations, unfixable, map_misses, queue_drops;
 	uint64_t runs_stored, runs_lost, runs_retired;
 	uint64_t carried_over;
-	uint64_t lessons, learned_bytes;
+	uint64_t lessons, learned_bytes, lessons_dropped;
+	uint64_t negatives;
+	uint64_t map_runs, map_bytes, map_reads; /* of the store: runs, their size, pages read */
+	uint64_t saves, save_failures;
 };
 
 enum wn__engine_counter {
@@ -53,6 +59,7 @@ enum wn__engine_counter {
 	WN__LOOKUPS_DISCARDED,
 	WN__POSITIVES,
 	WN__FALSE_POSITIVES,
+	WN__REPEATED_FALSE_POSITIVES,
 	WN__ADAPTATIONS,
 	WN__UNFIXABLE,
 	WN__MAP_MISSES,
@@ -61,6 +68,7 @@ enum wn__engine_counter {
 	WN__RUNS_LOST,
 	WN__RUNS_RETIRED,
 	WN__CARRIED_OVER,
+	WN__SAVE_FAILURES,
 	WN__ENGINE_COUNTERS
 };
 
@@ -82,14 +90,17 @@ struct wn__engine {
 	struct wn__learned *learned;
 	struct wn__negatives *negatives; /* bound to the secret of new filters */
 	struct wn__runs *runs;           /* NULL until the database is open */
+	struct wn__saved *saved;         /* NULL: nothing is saved */
 	bool synchronous;
 	atomic_uint_fast64_t counters[WN__ENGINE_COUNTERS];
+	atomic_uint_fast64_t *reported;  /* tags of false positives, by their last bits */
 
 	/* ---- engine_worker.c; under the lock ---- */
 	pthread_mutex_t lock;
 	pthread_cond_t work, idle;
 	pthread_t thread;
 	bool started, stopping, busy;
+	unsigned save_ms;
 	struct wn__job *first_job, **last_job;
 	uint64_t waiting_bytes; /* of the jobs' hashes */
 	struct wn__trace_entry *feedback; /* a ring */
@@ -125,6 +136,27 @@ WN_PUBLIC bool wn__engine_begin_lookup(void);
 WN_PUBLIC void wn__engine_end_lookup(struct wn__engine *engine, bool traced, bool found,
 				     bool failed);
 
+/* Load what was saved in `directory` and, unless `read_only`, save there from now on: about
+ * once a second, and when the worker stops. Between adopt and start. Lessons of filters
+ * without a run are forgotten: their table went while nobody listened. That something cannot
+ * be read or written is counted, and costs what was learned. */
+WN_PUBLIC void wn__engine_keep(struct wn__engine *engine, const char *directory, bool read_only);
+
+/* Save now what was learned so far. 0 also if nothing is saved at all; or an errno. */
+WN_PUBLIC int wn__engine_sync(struct wn__engine *engine);
+
+/* The user knows that this key, which is not there, will be asked for: cost as in
+ * wn__negatives_add(). */
+WN_PUBLIC int wn__engine_add_negative(struct wn__engine *engine, const struct wn_secret *secret,
+				      struct wn_hash hash, double cost);
+
+/* Have the builder build against what is known to hurt: the costliest, as many as there are
+ * keys, and at least WN__MIN_CARRIED. `view` is what wn__negatives_view() gave. */
+#define WN__MIN_CARRIED 1024
+WN_PUBLIC void wn__engine_carry_over(struct wn__engine *engine,
+				     const struct wn__negatives_view *view,
+				     struct wn_builder *builder);
+
 /* This positive was false. Learns at once, or leaves it to the worker. */
 WN_PUBLIC void wn__engine_report(struct wn__engine *engine,
 				 const struct wn__trace_entry *entry);
@@ -136,6 +168,7 @@ void wn__engine_learn(struct wn__engine *engine, const struct wn__trace_entry *e
 
 int wn__worker_init(struct wn__engine *engine, size_t queue_length);
 void wn__worker_fini(struct wn__engine *engine);
+void wn__worker_describe(struct wn__engine *engine, struct wn__engine_stats *statsp);
 
 /* Take over the store and learn which runs are there; then begin. */
 WN_PUBLIC int wn__worker_adopt(struct wn__engine *engine, struct wn__runs *runs);

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <winnow/error.h>
 
@@ -21,6 +22,20 @@
 
 /* ---- the queue ---------------------------------------------------------- */
 
+/* One that waits by a clock nobody sets. */
+static bool init_condition(pthread_cond_t *condition)
+{
+	pthread_condattr_t attributes;
+	bool good;
+
+	if (pthread_condattr_init(&attributes) != 0)
+		return false;
+	good = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) == 0 &&
+	       pthread_cond_init(condition, &attributes) == 0;
+	pthread_condattr_destroy(&attributes);
+	return good;
+}
+
 int wn__worker_init(struct wn__engine *engine, size_t queue_length)
 {
 	engine->feedback = wn__calloc(queue_length, sizeof(*engine->feedback));
@@ -30,8 +45,12 @@ int wn__worker_init(struct wn__engine *engine, size_t queue_length)
 		free(engine->feedback);
 		return ENOMEM;
 	}
-	/* Without attributes these cannot fail. */
-	pthread_cond_init(&engine->work, NULL);
+	if (!init_condition(&engine->work)) {
+		pthread_mutex_destroy(&engine->lock);
+		free(engine->feedback);
+		return ENOMEM;
+	}
+	/* Without attributes this cannot fail. */
 	pthread_cond_init(&engine->idle, NULL);
 	engine->feedback_length = queue_length;
 	engine->last_job = &engine->first_job;
@@ -219,19 +238,68 @@ static void do_next(struct wn__engine *engine)
 	engine->busy = false;
 }
 
+static struct timespec now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return time;
+}
+
+static struct timespec next_save(const struct wn__engine *engine)
+{
+	struct timespec time = now();
+
+	time.tv_sec += engine->save_ms / 1000;
+	time.tv_nsec += (long)(engine->save_ms % 1000) * 1000000;
+	if (time.tv_nsec >= 1000000000) {
+		time.tv_sec++;
+		time.tv_nsec -= 1000000000;
+	}
+	return time;
+}
+
+static bool is_past(const struct timespec *time)
+{
+	struct timespec current = now();
+
+	return current.tv_sec > time->tv_sec ||
+	       (current.tv_sec == time->tv_sec && current.tv_nsec >= time->tv_nsec);
+}
+
+/* Locked before and after; not while it writes. */
+static void save(struct wn__engine *engine)
+{
+	pthread_mutex_unlock(&engine->lock);
+	wn__engine_sync(engine);
+	pthread_mutex_lock(&engine->lock);
+}
+
+static void wait_for_work(struct wn__engine *engine, const struct timespec *until)
+{
+	pthread_cond_broadcast(&engine->idle);
+	if (engine->saved)
+		pthread_cond_timedwait(&engine->work, &engine->lock, until);
+	else
+		pthread_cond_wait(&engine->work, &engine->lock);
+}
+
 static void *work(void *given)
 {
 	struct wn__engine *engine = given;
+	struct timespec until = next_save(engine);
 
 	pthread_mutex_lock(&engine->lock);
 	for (;;) {
-		if (engine->first_job || engine->feedback_count) {
+		if (engine->saved && is_past(&until)) {
+			save(engine);
+			until = next_save(engine);
+		} else if (engine->first_job || engine->feedback_count) {
 			do_next(engine);
 		} else if (engine->stopping) {
 			break;
 		} else {
-			pthread_cond_broadcast(&engine->idle);
-			pthread_cond_wait(&engine->work, &engine->lock);
+			wait_for_work(engine, &until);
 		}
 	}
 	pthread_mutex_unlock(&engine->lock);
@@ -269,15 +337,44 @@ int wn__worker_start(struct wn__engine *engine)
 
 void wn__worker_stop(struct wn__engine *engine)
 {
+	struct wn__saved *saved;
+	struct wn__runs *runs;
+
 	pthread_mutex_lock(&engine->lock);
 	engine->stopping = true;
 	pthread_cond_signal(&engine->work);
 	pthread_mutex_unlock(&engine->lock);
 	if (engine->started)
 		pthread_join(engine->thread, NULL);
-	engine->started = false;
-	wn__runs_destroy(engine->runs);
+	pthread_mutex_lock(&engine->lock);
+	saved = engine->saved;
+	runs = engine->runs;
+	engine->saved = NULL;
 	engine->runs = NULL;
+	engine->started = false;
+	pthread_mutex_unlock(&engine->lock);
+	wn__saved_close(saved);
+	wn__runs_destroy(runs);
+}
+
+void wn__worker_describe(struct wn__engine *engine, struct wn__engine_stats *statsp)
+{
+	struct wn__runs_stats runs = {0};
+	struct wn__saved_stats saved = {0};
+
+	pthread_mutex_lock(&engine->lock);
+	if (engine->runs)
+		wn__runs_stats(engine->runs, &runs);
+	if (engine->saved)
+		wn__saved_describe(engine->saved, &saved);
+	pthread_mutex_unlock(&engine->lock);
+	statsp->map_runs = runs.runs;
+	statsp->map_bytes = runs.bytes;
+	statsp->map_reads = runs.reads;
+	statsp->saves = saved.syncs;
+	statsp->save_failures = saved.failures +
+				atomic_load_explicit(&engine->counters[WN__SAVE_FAILURES],
+						     memory_order_relaxed);
 }
 
 void wn__worker_drain(struct wn__engine *engine)

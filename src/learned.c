@@ -120,9 +120,6 @@ static void unlink_lessons(struct wn__lessons *lessons)
 		learned->stats.filters--;
 		learned->stats.lessons -= lessons->count;
 	}
-	if (lessons->dirt.next)
-		learned->stats.dirty--;
-	ring_remove(&lessons->dirt);
 	ring_remove(&lessons->warmth);
 	lessons->linked = false;
 }
@@ -159,15 +156,6 @@ void wn__learned_cool(struct wn__lessons *lessons)
 	ring_remove(&lessons->warmth);
 }
 
-void wn__learned_changed(struct wn__lessons *lessons)
-{
-	lessons->generation++;
-	if (lessons->dirt.next)
-		return;
-	ring_append(&lessons->learned->dirty, &lessons->dirt);
-	lessons->learned->stats.dirty++;
-}
-
 /* ---- pages -------------------------------------------------------------- */
 
 static int add_slab(struct wn__learned *learned)
@@ -196,7 +184,6 @@ static int drop_coldest(struct wn__learned *learned)
 	learned->stats.dropped_filters++;
 	learned->stats.dropped_lessons += lessons->count;
 	wn__lessons_clear(lessons);
-	wn__learned_changed(lessons);
 	if (lessons->refs == 0)
 		settle(lessons);
 	return 0;
@@ -263,7 +250,6 @@ int wn__learned_create(size_t budget, struct wn__learned **learnedp)
 	learned->budget = budget ? budget : WN__LEARNED_BUDGET;
 	learned->users = 1;
 	ring_init(&learned->coldest);
-	ring_init(&learned->dirty);
 	learned->stats.bytes = sizeof(*learned) + FIRST_BUCKETS * sizeof(*learned->buckets);
 	*learnedp = learned;
 	return 0;
@@ -286,6 +272,7 @@ static void free_learned(struct wn__learned *learned)
 		free(slab);
 	}
 	pthread_mutex_destroy(&learned->lock);
+	free(learned->changes);
 	free(learned->buckets);
 	free(learned);
 }
@@ -382,31 +369,76 @@ void wn__learned_describe(struct wn__learned *learned, struct wn__learned_stats 
 
 /* ---- what has changed --------------------------------------------------- */
 
-bool wn__learned_next_dirty(struct wn__learned *learned, unsigned char *idp)
-{
-	bool any;
+#define FIRST_CHANGES 256
 
-	pthread_mutex_lock(&learned->lock);
-	any = learned->dirty.next != &learned->dirty;
-	if (any)
-		memcpy(idp, WN__LESSONS_OF(learned->dirty.next, dirt)->id, WN_BLOCK_ID_SIZE);
-	pthread_mutex_unlock(&learned->lock);
-	return any;
+static bool make_room_for_changes(struct wn__learned *learned, size_t room)
+{
+	struct wn__change *changes;
+
+	if (room > WN__LEARNED_MAX_CHANGES)
+		return false;
+	changes = wn__realloc(learned->changes, room * sizeof(*changes));
+	if (!changes)
+		return false;
+	learned->changes = changes;
+	learned->change_room = room;
+	return true;
 }
 
-/* Changed again since: it goes to the end, so that the others have their turn. */
-void wn__learned_mark_saved(struct wn__learned *learned, const unsigned char *id,
-			    uint64_t generation)
+void wn__learned_track(struct wn__learned *learned)
 {
-	struct wn__lessons *lessons;
+	pthread_mutex_lock(&learned->lock);
+	learned->tracked = true;
+	pthread_mutex_unlock(&learned->lock);
+}
+
+void wn__learned_changed(struct wn__lessons *lessons, uint64_t minirun, uint64_t word)
+{
+	struct wn__learned *learned = lessons->learned;
+	struct wn__change *change;
+
+	if (!learned->tracked || learned->changes_lost)
+		return;
+	if (learned->change_count == learned->change_room &&
+	    !make_room_for_changes(learned, learned->change_room ? 2 * learned->change_room :
+								   FIRST_CHANGES)) {
+		learned->changes_lost = true;
+		learned->change_count = learned->stats.changes = 0;
+		return;
+	}
+	change = &learned->changes[learned->change_count++];
+	memcpy(change->id, lessons->id, sizeof(change->id));
+	change->shape = lessons->shape;
+	change->lesson = (struct wn__lesson){minirun, word};
+	learned->stats.changes++;
+}
+
+/* ---- what is gone ------------------------------------------------------- */
+
+static int compare_ids(const void *a, const void *b)
+{
+	return memcmp(a, b, WN_BLOCK_ID_SIZE);
+}
+
+size_t wn__learned_retain(struct wn__learned *learned,
+			  const unsigned char (*ids)[WN_BLOCK_ID_SIZE], size_t count)
+{
+	size_t forgotten = 0;
 
 	pthread_mutex_lock(&learned->lock);
-	lessons = wn__learned_find(learned, id);
-	if (lessons && lessons->dirt.next && lessons->generation == generation) {
-		ring_remove(&lessons->dirt);
-		learned->stats.dirty--;
-	} else if (lessons && lessons->dirt.next) {
-		ring_append(&learned->dirty, &lessons->dirt);
+	for (size_t at = 0; at < learned->bucket_count; at++) {
+		struct wn__lessons *lessons = learned->buckets[at], *next;
+
+		for (; lessons; lessons = next) {
+			next = lessons->chain;
+			if (bsearch(lessons->id, ids, count, WN_BLOCK_ID_SIZE, compare_ids))
+				continue;
+			forgotten += lessons->count > 0;
+			unlink_lessons(lessons);
+			if (lessons->refs == 0)
+				free_lessons(lessons);
+		}
 	}
 	pthread_mutex_unlock(&learned->lock);
+	return forgotten;
 }

@@ -79,7 +79,7 @@ struct wn__learned_stats {
 	uint64_t dropped_lessons;
 	uint64_t refused;    /* lessons not learned: memory or room refused */
 	uint64_t distrusted; /* filters whose lessons contradicted each other */
-	uint64_t dirty;      /* filters to be saved */
+	uint64_t changes;    /* lessons to be saved; only if they are tracked */
 };
 
 WN_PUBLIC void wn__learned_describe(struct wn__learned *learned, struct wn__learned_stats *statsp);
@@ -127,20 +127,24 @@ WN_PUBLIC int wn__learned_save(struct wn__learned *learned, void **bytesp, size_
  * other bits, and its record was passed over. */
 WN_PUBLIC int wn__learned_load(struct wn__learned *learned, const void *bytes, size_t size);
 
-/* One filter's lessons, for hosts that save what has changed:
- *
- *     for (n = stats.dirty; n > 0 && wn__learned_next_dirty(learned, id); n--)
- *         save the filter, write the bytes under its id, mark it saved
- *
- * A filter whose lessons were dropped has a record with no lessons (*countp is 0),
- * or none at all any more (WN_ERR_NOT_FOUND): an old record then still holds true
- * lessons and may stay until the table is gone. */
-bool wn__learned_next_dirty(struct wn__learned *learned, unsigned char *idp);
-int wn__learned_save_filter(struct wn__learned *learned, const unsigned char *id, void **bytesp,
-			    size_t *sizep, uint64_t *countp, uint64_t *generationp);
-void wn__learned_mark_saved(struct wn__learned *learned, const unsigned char *id,
-			    uint64_t generation);
-int wn__learned_load_filter(struct wn__learned *learned, const void *bytes, size_t size);
+/* For hosts that save what has changed, again and again. From track() on, lessons are
+ * listed as they are learned, up to WN__LEARNED_MAX_CHANGES of them. take_changes() gives
+ * the list as records, one behind the other, and empties it; *bytesp is malloc()ed, NULL
+ * if there is nothing. WN_ERR_FULL: there were more changes than the list holds, or no
+ * memory; the list is empty now, and only wn__learned_save() has everything. */
+#define WN__LEARNED_MAX_CHANGES 65536
+WN_PUBLIC void wn__learned_track(struct wn__learned *learned);
+WN_PUBLIC int wn__learned_take_changes(struct wn__learned *learned, void **bytesp, size_t *sizep);
+
+/* Add the lessons of the one record that the bytes begin with; *usedp is how long it is, 0 if
+ * it is damaged (WN_ERR_CORRUPT, WN_ERR_VERSION). Other results as of wn__learned_load(). */
+WN_PUBLIC int wn__learned_load_record(struct wn__learned *learned, const void *bytes, size_t size,
+				      size_t *usedp);
+
+/* Forget the lessons of every filter whose id is not among the `count` ids, which are in
+ * ascending order by memcmp(). How many filters that were. */
+WN_PUBLIC size_t wn__learned_retain(struct wn__learned *learned,
+				    const unsigned char (*ids)[WN_BLOCK_ID_SIZE], size_t count);
 
 WN_END_DECLS
 

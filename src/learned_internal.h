@@ -111,12 +111,17 @@ struct wn__lessons {
 	struct wn__lessons *chain; /* the next in the bucket */
 	struct wn__directory *directories;
 	struct wn__link warmth; /* in learned->coldest; if there are lessons */
-	struct wn__link dirt;   /* in learned->dirty; if changed since saved */
 	uint64_t refs;
 	uint64_t count;
-	uint64_t generation; /* rises with each change */
 	bool linked;     /* false: forgotten */
 	bool distrusted; /* learns nothing any more */
+};
+
+/* A lesson that was learned and not saved yet. */
+struct wn__change {
+	unsigned char id[WN_BLOCK_ID_SIZE];
+	struct wn__shape shape;
+	struct wn__lesson lesson; /* word 0: the filter is distrusted from here on */
 };
 
 struct wn__slab;
@@ -130,7 +135,10 @@ struct wn__learned {
 	size_t bucket_count;
 	size_t object_count;
 	struct wn__link coldest; /* a ring: the coldest is next, the warmest prev */
-	struct wn__link dirty;   /* a ring */
+	bool tracked;
+	struct wn__change *changes;
+	size_t change_count, change_room;
+	bool changes_lost;
 	struct wn__page *pool;
 	size_t pool_count;
 	struct wn__slab *slabs;
@@ -144,7 +152,8 @@ struct wn__learned {
 struct wn__lessons *wn__learned_find(const struct wn__learned *learned, const unsigned char *id);
 void wn__learned_warm(struct wn__lessons *lessons);
 void wn__learned_cool(struct wn__lessons *lessons); /* out of the ring */
-void wn__learned_changed(struct wn__lessons *lessons);
+/* To be saved; word 0: distrusted. */
+void wn__learned_changed(struct wn__lessons *lessons, uint64_t minirun, uint64_t word);
 /* Fill the pool up to `count` pages. May drop lessons, in the end the caller's own. */
 int wn__learned_reserve(struct wn__learned *learned, size_t count);
 struct wn__page *wn__learned_take_page(struct wn__lessons *lessons, uint32_t depth);
@@ -163,10 +172,10 @@ WN__INLINE bool wn__lessons_exist(const struct wn__lessons *lessons)
 bool wn__lessons_refute(const struct wn__lessons *lessons, uint64_t minirun, uint32_t rank,
 			struct wn__tail tail);
 
-/* Add a lesson; results as of wn__lessons_learn(). */
-int wn__lessons_add(struct wn__lessons *lessons, uint64_t minirun, uint64_t word);
+/* Add a lesson; results as of wn__lessons_learn(). `saved`: it comes from a file. */
+int wn__lessons_add(struct wn__lessons *lessons, uint64_t minirun, uint64_t word, bool saved);
 
-/* Drop the lessons and learn no more. */
+/* A file says so: drop the lessons and learn no more. */
 void wn__lessons_distrust(struct wn__lessons *lessons);
 
 /* With the lock held: take everything away; free the directories (when there are no

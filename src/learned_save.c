@@ -20,7 +20,6 @@
 struct excerpt {
 	struct wn_hash *lessons; /* (minirun, word) */
 	uint64_t count;
-	uint64_t generation;
 	bool distrusted;
 };
 
@@ -32,7 +31,6 @@ static int take_excerpt(struct wn__lessons *lessons, struct excerpt *excerptp)
 	*excerptp = (struct excerpt){
 		.lessons = wn__alloc((size_t)lessons->count * sizeof(struct wn_hash)),
 		.count = lessons->count,
-		.generation = lessons->generation,
 		.distrusted = lessons->distrusted,
 	};
 	if (excerptp->lessons)
@@ -47,11 +45,11 @@ static int take_excerpt(struct wn__lessons *lessons, struct excerpt *excerptp)
 	return err;
 }
 
-static void write_record(unsigned char *record, const struct wn__lessons *lessons,
+static void write_record(unsigned char *record, const unsigned char *id, struct wn__shape shape,
 			 const struct excerpt *excerpt)
 {
-	wn__record_write_head(record, excerpt->distrusted ? WN__RECORD_DISTRUSTED : 0, lessons->id,
-			      lessons->shape.slots, lessons->shape.remainder_bits, excerpt->count);
+	wn__record_write_head(record, excerpt->distrusted ? WN__RECORD_DISTRUSTED : 0, id,
+			      shape.slots, shape.remainder_bits, excerpt->count);
 	for (uint64_t i = 0; i < excerpt->count; i++)
 		wn__record_set_lesson(record, i, excerpt->lessons[i].hi, excerpt->lessons[i].lo);
 	wn__record_seal(record, wn__record_size(excerpt->count));
@@ -63,41 +61,6 @@ static struct wn__lessons *hold(struct wn__lessons *lessons)
 	lessons->refs++;
 	lessons->learned->users++;
 	return lessons;
-}
-
-int wn__learned_save_filter(struct wn__learned *learned, const unsigned char *id, void **bytesp,
-			    size_t *sizep, uint64_t *countp, uint64_t *generationp)
-{
-	struct wn__lessons *lessons;
-	struct excerpt excerpt;
-	int err;
-
-	*bytesp = NULL;
-	*sizep = 0;
-	*countp = *generationp = 0;
-	pthread_mutex_lock(&learned->lock);
-	lessons = wn__learned_find(learned, id);
-	if (lessons)
-		hold(lessons);
-	pthread_mutex_unlock(&learned->lock);
-	if (!lessons)
-		return WN_ERR_NOT_FOUND;
-	err = take_excerpt(lessons, &excerpt);
-	if (err)
-		goto err;
-	*bytesp = wn__alloc(wn__record_size(excerpt.count));
-	if (*bytesp) {
-		write_record(*bytesp, lessons, &excerpt);
-		*sizep = wn__record_size(excerpt.count);
-		*countp = excerpt.count;
-		*generationp = excerpt.generation;
-	} else {
-		err = ENOMEM;
-	}
-	free(excerpt.lessons);
-err:
-	wn__lessons_release(lessons);
-	return err;
 }
 
 /* Those worth saving, the coldest first: loading warms them in the same order. */
@@ -147,7 +110,7 @@ static int append_record(struct wn__lessons *lessons, unsigned char **bytesp, si
 		return err;
 	record = make_space(bytesp, sizep, wn__record_size(excerpt.count));
 	if (record)
-		write_record(record, lessons, &excerpt);
+		write_record(record, lessons->id, lessons->shape, &excerpt);
 	free(excerpt.lessons);
 	return record ? 0 : ENOMEM;
 }
@@ -180,6 +143,95 @@ int wn__learned_save(struct wn__learned *learned, void **bytesp, size_t *sizep)
 	*bytesp = bytes;
 	*sizep = size;
 	return 0;
+}
+
+/* ---- save what has changed ---------------------------------------------- */
+
+/* By filter, and within one in the order of a record; a distrust first. */
+static int compare_changes(const void *a, const void *b)
+{
+	const struct wn__change *left = a, *right = b;
+	int ids = memcmp(left->id, right->id, WN_BLOCK_ID_SIZE);
+
+	if (ids != 0)
+		return ids;
+	if (!left->lesson.word != !right->lesson.word)
+		return left->lesson.word ? 1 : -1;
+	return wn_hash_compare((struct wn_hash){left->lesson.minirun, left->lesson.word},
+			       (struct wn_hash){right->lesson.minirun, right->lesson.word});
+}
+
+/* The same lesson may be there twice: dropped for the budget, and learned again. */
+static bool is_repeated(const struct wn__change *change, const struct wn__change *first)
+{
+	return change > first && change[-1].lesson.minirun == change->lesson.minirun &&
+	       change[-1].lesson.word == change->lesson.word;
+}
+
+/* The changes of one filter, from *atp on, as a record. */
+static int append_changes(const struct wn__change **atp, const struct wn__change *end,
+			  unsigned char **bytesp, size_t *sizep)
+{
+	const struct wn__change *first = *atp, *change = first;
+	struct excerpt excerpt = {.distrusted = first->lesson.word == 0};
+	unsigned char *record;
+
+	while (change < end && memcmp(change->id, first->id, WN_BLOCK_ID_SIZE) == 0)
+		change++;
+	*atp = change;
+	excerpt.lessons = wn__alloc((size_t)(change - first) * sizeof(*excerpt.lessons));
+	if (!excerpt.lessons)
+		return ENOMEM;
+	for (const struct wn__change *at = first; at < change && !excerpt.distrusted; at++)
+		if (!is_repeated(at, first))
+			excerpt.lessons[excerpt.count++] =
+				(struct wn_hash){at->lesson.minirun, at->lesson.word};
+	record = make_space(bytesp, sizep, wn__record_size(excerpt.count));
+	if (record)
+		write_record(record, first->id, first->shape, &excerpt);
+	free(excerpt.lessons);
+	return record ? 0 : ENOMEM;
+}
+
+static int write_changes(struct wn__change *changes, size_t count, unsigned char **bytesp,
+			 size_t *sizep)
+{
+	const struct wn__change *at = changes, *end = at + count;
+	int err = 0;
+
+	qsort(changes, count, sizeof(*changes), compare_changes);
+	while (at < end && !err)
+		err = append_changes(&at, end, bytesp, sizep);
+	return err;
+}
+
+int wn__learned_take_changes(struct wn__learned *learned, void **bytesp, size_t *sizep)
+{
+	struct wn__change *changes;
+	unsigned char *bytes = NULL;
+	size_t size = 0, count;
+	bool lost;
+
+	/* They are sorted and written with the lock open: the next ones go into a new list. */
+	pthread_mutex_lock(&learned->lock);
+	changes = learned->changes;
+	count = learned->change_count;
+	lost = learned->changes_lost;
+	learned->changes = NULL;
+	learned->change_room = 0;
+	learned->change_count = learned->stats.changes = 0;
+	learned->changes_lost = false;
+	pthread_mutex_unlock(&learned->lock);
+	if (!lost && count && write_changes(changes, count, &bytes, &size)) {
+		free(bytes);
+		bytes = NULL;
+		size = 0;
+		lost = true;
+	}
+	free(changes);
+	*bytesp = bytes;
+	*sizep = size;
+	return lost ? WN_ERR_FULL : 0;
 }
 
 /* ---- load --------------------------------------------------------------- */
@@ -242,41 +294,38 @@ static int add_lessons(struct wn__lessons *lessons, const unsigned char *record)
 		wn__lessons_distrust(lessons);
 	for (uint64_t i = 0; i < count && !err; i++) {
 		wn__record_get_lesson(record, i, &minirun, &word);
-		err = wn__lessons_add(lessons, minirun, word);
+		err = wn__lessons_add(lessons, minirun, word, true);
 	}
 	return err;
 }
 
-/* The record has been checked. Lessons that are those of the record and no others need
- * no saving: each change was one generation. */
+/* The record has been checked. */
 static int add_record(struct wn__learned *learned, const unsigned char *record)
 {
 	struct wn__shape shape = {
 		.slots = wn__record_slots(record),
 		.remainder_bits = wn__record_remainder_bits(record),
 	};
-	bool distrusted = wn__record_flags(record) & WN__RECORD_DISTRUSTED;
 	struct wn__lessons *lessons;
 	int err = wn__learned_acquire(learned, wn__record_id(record), shape, &lessons);
 
 	if (err)
 		return err;
 	err = add_lessons(lessons, record);
-	if (!err)
-		wn__learned_mark_saved(learned, lessons->id,
-				       distrusted ? 1 : wn__record_count(record));
 	wn__lessons_release(lessons);
 	return err;
 }
 
-int wn__learned_load_filter(struct wn__learned *learned, const void *bytes, size_t size)
+int wn__learned_load_record(struct wn__learned *learned, const void *bytes, size_t size,
+			    size_t *usedp)
 {
-	size_t record_size;
-	int err = check_record(bytes, size, &record_size);
+	int err = check_record(bytes, size, usedp);
 
-	if (!err && record_size != size)
-		err = WN_ERR_CORRUPT;
-	return err ? err : add_record(learned, bytes);
+	if (err) {
+		*usedp = 0;
+		return err;
+	}
+	return add_record(learned, bytes);
 }
 
 static int check_records(const unsigned char *bytes, size_t size)

@@ -263,7 +263,6 @@ static void distrust(struct wn__lessons *lessons)
 	wn__lessons_clear(lessons);
 	lessons->distrusted = true;
 	lessons->learned->stats.distrusted++;
-	wn__learned_changed(lessons);
 }
 
 static void keep_lesson(struct wn__lessons *lessons, struct wn__page *page, uint64_t place,
@@ -274,10 +273,9 @@ static void keep_lesson(struct wn__lessons *lessons, struct wn__page *page, uint
 		lessons->learned->stats.filters++;
 	lessons->learned->stats.lessons++;
 	wn__learned_warm(lessons);
-	wn__learned_changed(lessons);
 }
 
-static int add_lesson(struct wn__lessons *lessons, uint64_t minirun, uint64_t word)
+static int add_lesson(struct wn__lessons *lessons, uint64_t minirun, uint64_t word, bool saved)
 {
 	uint64_t place = place_of(minirun, wn__lesson_rank(word));
 
@@ -295,10 +293,13 @@ static int add_lesson(struct wn__lessons *lessons, uint64_t minirun, uint64_t wo
 			return 0;
 		if (known) {
 			distrust(lessons);
+			wn__learned_changed(lessons, 0, 0);
 			return WN_ERR_MISMATCH;
 		}
 		if (page && page->count < WN__PAGE_FULL) {
 			keep_lesson(lessons, page, place, minirun, word);
+			if (!saved)
+				wn__learned_changed(lessons, minirun, word);
 			return 0;
 		}
 		err = make_room(lessons, place);
@@ -309,12 +310,12 @@ static int add_lesson(struct wn__lessons *lessons, uint64_t minirun, uint64_t wo
 	}
 }
 
-int wn__lessons_add(struct wn__lessons *lessons, uint64_t minirun, uint64_t word)
+int wn__lessons_add(struct wn__lessons *lessons, uint64_t minirun, uint64_t word, bool saved)
 {
 	int err;
 
 	pthread_mutex_lock(&lessons->learned->lock);
-	err = add_lesson(lessons, minirun, word);
+	err = add_lesson(lessons, minirun, word, saved);
 	pthread_mutex_unlock(&lessons->learned->lock);
 	return err;
 }

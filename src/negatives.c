@@ -30,6 +30,14 @@ struct entry {
 	double score; /* the cost, times the weight of the time it was noted at */
 };
 
+/* A view and who holds it: the table itself, and those who asked. */
+struct view {
+	struct wn__negatives_view shown; /* first */
+	size_t references;               /* atomic */
+	uint64_t generation;
+	struct wn__negative negatives[];
+};
+
 struct wn__negatives {
 	pthread_mutex_t lock;
 	uint64_t seed_sum; /* the lower half is the secret's short id */
@@ -41,6 +49,10 @@ struct wn__negatives {
 	size_t room; /* of entries; the index has twice as many places */
 	uint32_t *index;
 	uint64_t reports, dropped, generation;
+	struct view *view; /* the last one made, or NULL */
+	bool tracked, changes_lost;
+	struct wn__negative *changes;
+	size_t change_count, change_room;
 };
 
 /* ---- the index ---------------------------------------------------------- */
@@ -186,6 +198,27 @@ static int add_score(struct wn__negatives *negatives, struct wn_hash hash, doubl
 	return 0;
 }
 
+/* To be saved. */
+static void note_change(struct wn__negatives *negatives, struct wn_hash hash, double cost)
+{
+	size_t room = negatives->change_room ? 2 * negatives->change_room : FIRST_ROOM;
+	struct wn__negative *changes;
+
+	if (!negatives->tracked || negatives->changes_lost)
+		return;
+	if (negatives->change_count == negatives->change_room) {
+		changes = room <= WN__NEGATIVES_MAX_CHANGES ?
+				  wn__realloc(negatives->changes, room * sizeof(*changes)) :
+				  NULL;
+		negatives->changes_lost = !changes;
+		if (!changes)
+			return;
+		negatives->changes = changes;
+		negatives->change_room = room;
+	}
+	negatives->changes[negatives->change_count++] = (struct wn__negative){hash, cost};
+}
+
 static bool is_cost(double cost)
 {
 	return cost > 0 && cost <= MAX_COST;
@@ -204,6 +237,7 @@ int wn__negatives_add(struct wn__negatives *negatives, uint32_t secret_id, struc
 	err = add_score(negatives, hash, cost * weight(negatives));
 	if (!err) {
 		tick(negatives);
+		note_change(negatives, hash, cost);
 		negatives->reports++;
 		negatives->generation++;
 	}
@@ -244,8 +278,10 @@ void wn__negatives_destroy(struct wn__negatives *negatives)
 	if (!negatives)
 		return;
 	pthread_mutex_destroy(&negatives->lock);
+	wn__negatives_unview(negatives->view ? &negatives->view->shown : NULL);
 	free(negatives->entries);
 	free(negatives->index);
+	free(negatives->changes);
 	free(negatives);
 }
 
@@ -342,48 +378,150 @@ int wn__negatives_top(struct wn__negatives *negatives, size_t wanted, struct wn_
 	return 0;
 }
 
+/* ---- views -------------------------------------------------------------- */
+
+void wn__negatives_unview(const struct wn__negatives_view *shown)
+{
+	struct view *view = (struct view *)(uintptr_t)shown;
+
+	if (view && __atomic_sub_fetch(&view->references, 1, __ATOMIC_ACQ_REL) == 0)
+		free(view);
+}
+
+/* A view of now; the caller has its one reference. */
+static struct view *make_view(struct wn__negatives *negatives)
+{
+	uint64_t generation;
+	size_t count;
+	struct wn__negative *copy = copy_entries(negatives, &count, &generation);
+	struct view *view = copy ? wn__alloc(sizeof(*view) + count * sizeof(*copy)) : NULL;
+
+	if (view) {
+		qsort(copy, count, sizeof(*copy), compare_costs);
+		if (count)
+			memcpy(view->negatives, copy, count * sizeof(*copy));
+		view->shown = (struct wn__negatives_view){view->negatives, count};
+		view->references = 1;
+		view->generation = generation;
+	}
+	free(copy);
+	return view;
+}
+
+const struct wn__negatives_view *wn__negatives_view(struct wn__negatives *negatives)
+{
+	struct view *view, *old = NULL;
+
+	pthread_mutex_lock(&negatives->lock);
+	view = negatives->view;
+	if (view && view->generation == negatives->generation)
+		__atomic_add_fetch(&view->references, 1, __ATOMIC_RELAXED);
+	else
+		view = NULL;
+	pthread_mutex_unlock(&negatives->lock);
+	if (view)
+		return &view->shown;
+	view = make_view(negatives);
+	if (!view)
+		return NULL;
+	/* The table keeps the newest. */
+	__atomic_add_fetch(&view->references, 1, __ATOMIC_RELAXED);
+	pthread_mutex_lock(&negatives->lock);
+	old = negatives->view;
+	negatives->view = view;
+	pthread_mutex_unlock(&negatives->lock);
+	wn__negatives_unview(old ? &old->shown : NULL);
+	return &view->shown;
+}
+
 /* ---- to and from bytes -------------------------------------------------- */
+
+/* `list` is put in order, and entries of the same hash into one. */
+static int write_bytes(const struct wn__negatives *negatives, struct wn__negative *list,
+		       size_t count, void **bytesp, size_t *sizep)
+{
+	unsigned char *bytes = wn__alloc(wn__negatives_size(count));
+	size_t kept = 0;
+
+	if (!bytes)
+		return ENOMEM;
+	qsort(list, count, sizeof(*list), compare_hashes);
+	for (size_t i = 0; i < count; i++) {
+		if (kept && compare_hashes(&list[kept - 1], &list[i]) == 0)
+			list[kept - 1].cost += list[i].cost;
+		else
+			list[kept++] = list[i];
+	}
+	wn__negatives_write_head(bytes, negatives->seed_sum, kept);
+	for (size_t i = 0; i < kept; i++)
+		wn__negatives_put(bytes, i, list[i]);
+	wn__negatives_seal(bytes, wn__negatives_size(kept));
+	*bytesp = bytes;
+	*sizep = wn__negatives_size(kept);
+	return 0;
+}
 
 int wn__negatives_save(struct wn__negatives *negatives, void **bytesp, size_t *sizep,
 		       uint64_t *generationp)
 {
 	struct wn__negative *copy;
-	unsigned char *bytes;
 	uint64_t unwanted;
 	size_t count;
+	int err;
 
 	*bytesp = NULL;
 	*sizep = 0;
 	copy = copy_entries(negatives, &count, generationp ? generationp : &unwanted);
 	if (!copy)
 		return ENOMEM;
-	bytes = wn__alloc(wn__negatives_size(count));
-	if (!bytes) {
-		free(copy);
-		return ENOMEM;
-	}
-	qsort(copy, count, sizeof(*copy), compare_hashes);
-	wn__negatives_write_head(bytes, negatives->seed_sum, count);
-	for (size_t i = 0; i < count; i++)
-		wn__negatives_put(bytes, i, copy[i]);
-	wn__negatives_seal(bytes, wn__negatives_size(count));
+	err = write_bytes(negatives, copy, count, bytesp, sizep);
 	free(copy);
-	*bytesp = bytes;
-	*sizep = wn__negatives_size(count);
-	return 0;
+	return err;
 }
 
-static int check_bytes(const unsigned char *bytes, size_t size)
+void wn__negatives_track(struct wn__negatives *negatives)
+{
+	pthread_mutex_lock(&negatives->lock);
+	negatives->tracked = true;
+	pthread_mutex_unlock(&negatives->lock);
+}
+
+int wn__negatives_take_changes(struct wn__negatives *negatives, void **bytesp, size_t *sizep)
+{
+	struct wn__negative *changes;
+	size_t count;
+	bool lost;
+
+	*bytesp = NULL;
+	*sizep = 0;
+	pthread_mutex_lock(&negatives->lock);
+	changes = negatives->changes;
+	count = negatives->change_count;
+	lost = negatives->changes_lost;
+	negatives->changes = NULL;
+	negatives->change_count = negatives->change_room = 0;
+	negatives->changes_lost = false;
+	pthread_mutex_unlock(&negatives->lock);
+	if (!lost && count && write_bytes(negatives, changes, count, bytesp, sizep))
+		lost = true;
+	free(changes);
+	return lost ? WN_ERR_FULL : 0;
+}
+
+/* The table that starts at `bytes`; *sizep is how long it is. */
+static int check_bytes(const unsigned char *bytes, size_t room, size_t *sizep)
 {
 	uint64_t count;
 
-	if (size < WN__NEGATIVES_MIN_SIZE || !wn__negatives_have_magic(bytes))
+	if (room < WN__NEGATIVES_MIN_SIZE || !wn__negatives_have_magic(bytes))
 		return WN_ERR_CORRUPT;
 	if (wn__negatives_version(bytes) != WN__NEGATIVES_VERSION)
 		return WN_ERR_VERSION;
 	count = wn__negatives_count(bytes);
-	if (count > size / WN__NEGATIVES_ENTRY_SIZE || wn__negatives_size(count) != size ||
-	    wn__negatives_reserved(bytes) != 0 || !wn__negatives_are_whole(bytes, size))
+	if (count > room / WN__NEGATIVES_ENTRY_SIZE || wn__negatives_size(count) > room)
+		return WN_ERR_CORRUPT;
+	*sizep = wn__negatives_size(count);
+	if (wn__negatives_reserved(bytes) != 0 || !wn__negatives_are_whole(bytes, *sizep))
 		return WN_ERR_CORRUPT;
 	for (uint64_t i = 0; i < count; i++) {
 		struct wn__negative negative = wn__negatives_get(bytes, i);
@@ -398,14 +536,13 @@ static int check_bytes(const unsigned char *bytes, size_t size)
 	return 0;
 }
 
-int wn__negatives_load(struct wn__negatives *negatives, const void *bytes, size_t size)
+/* They have been checked. */
+static int load_bytes(struct wn__negatives *negatives, const void *bytes)
 {
-	int err = check_bytes(bytes, size);
 	uint64_t count;
 	double now;
+	int err = 0;
 
-	if (err)
-		return err;
 	if (wn__negatives_seed_sum(bytes) != negatives->seed_sum)
 		return WN_ERR_MISMATCH;
 	count = wn__negatives_count(bytes);
@@ -419,4 +556,26 @@ int wn__negatives_load(struct wn__negatives *negatives, const void *bytes, size_
 	negatives->generation += count > 0;
 	pthread_mutex_unlock(&negatives->lock);
 	return err;
+}
+
+int wn__negatives_load_first(struct wn__negatives *negatives, const void *bytes, size_t size,
+			     size_t *usedp)
+{
+	int err = check_bytes(bytes, size, usedp);
+
+	if (err) {
+		*usedp = 0;
+		return err;
+	}
+	return load_bytes(negatives, bytes);
+}
+
+int wn__negatives_load(struct wn__negatives *negatives, const void *bytes, size_t size)
+{
+	size_t used;
+	int err = check_bytes(bytes, size, &used);
+
+	if (!err && used != size)
+		err = WN_ERR_CORRUPT;
+	return err ? err : load_bytes(negatives, bytes);
 }

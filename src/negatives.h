@@ -62,6 +62,18 @@ WN_PUBLIC int wn__negatives_add(struct wn__negatives *negatives, uint32_t secret
 WN_PUBLIC int wn__negatives_snapshot(struct wn__negatives *negatives, double least,
 				     struct wn_hash **hashesp, size_t *countp);
 
+/* What a table was at one moment: all of it, the costliest first, as wn__negatives_top()
+ * gives it. Everybody who asks between two changes gets the same one, so that a host which
+ * builds many filters at once pays for sorting once. */
+struct wn__negatives_view {
+	const struct wn__negative *negatives;
+	size_t count;
+};
+
+/* NULL: no memory. Let it go with unview; NULL is fine there. */
+WN_PUBLIC const struct wn__negatives_view *wn__negatives_view(struct wn__negatives *negatives);
+WN_PUBLIC void wn__negatives_unview(const struct wn__negatives_view *view);
+
 /* The costliest, up to `wanted` of them, the costliest first; equal costs in the
  * order of the hashes. *topp is malloc()ed. */
 int wn__negatives_top(struct wn__negatives *negatives, size_t wanted, struct wn__negative **topp,
@@ -79,6 +91,18 @@ WN_PUBLIC int wn__negatives_save(struct wn__negatives *negatives, void **bytesp,
  * WN_ERR_VERSION; another secret's: WN_ERR_MISMATCH; either way nothing is loaded.
  * ENOMEM: what was loaded before stays. */
 WN_PUBLIC int wn__negatives_load(struct wn__negatives *negatives, const void *bytes, size_t size);
+
+/* The same for the one table that the bytes begin with: other bytes may follow. *usedp is how
+ * long it is, 0 if it is damaged. */
+WN_PUBLIC int wn__negatives_load_first(struct wn__negatives *negatives, const void *bytes,
+				       size_t size, size_t *usedp);
+
+/* For hosts that save what has changed, again and again: as wn__learned_track() and
+ * wn__learned_take_changes(). What was reported since is given in the form of a table. */
+#define WN__NEGATIVES_MAX_CHANGES 65536
+WN_PUBLIC void wn__negatives_track(struct wn__negatives *negatives);
+WN_PUBLIC int wn__negatives_take_changes(struct wn__negatives *negatives, void **bytesp,
+					 size_t *sizep);
 
 WN_END_DECLS
 

@@ -1,14 +1,32 @@
 /* saved.c - see saved.h. */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <winnow/error.h>
+
 #include "alloc.h"
 #include "saved.h"
+
+/* The journal may become this long, and twice as long as the files it will be merged into. */
+#define JOURNAL_ROOM ((uint64_t)1 << 20)
+
+struct wn__saved {
+	struct wn__learned *learned;
+	struct wn__negatives *negatives;
+	char *directory;
+	int journal; /* at its end */
+	bool incomplete; /* changes are missing in the journal: only a merge has them all */
+	uint64_t journal_size;
+	uint64_t merged_size; /* of lessons and negatives */
+	struct wn__saved_stats stats;
+	pthread_mutex_t lock;
+};
 
 static char *join_path(const char *directory, const char *name)
 {
@@ -45,7 +63,7 @@ int wn__save_secret(const char *directory, const struct wn_secret *secret)
 	return err;
 }
 
-/* ---- files -------------------------------------------------------------- */
+/* ---- reading files ------------------------------------------------------ */
 
 static void *read_rest(int fd, size_t size)
 {
@@ -66,15 +84,17 @@ static void *read_rest(int fd, size_t size)
 	return bytes;
 }
 
-/* NULL: it cannot be read. */
-static void *read_file(const char *directory, const char *name, size_t *sizep)
+/* NULL: it cannot be read. *missingp: because it is not there. */
+static void *read_file(const char *directory, const char *name, size_t *sizep, bool *missingp)
 {
 	char *path = join_path(directory, name);
 	int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
 	void *bytes = NULL;
 	struct stat info;
 
-	if (fd >= 0 && fstat(fd, &info) == 0) {
+	*missingp = path && fd < 0 && errno == ENOENT;
+	*sizep = 0;
+	if (fd >= 0 && fstat(fd, &info) == 0 && S_ISREG(info.st_mode)) {
 		*sizep = (size_t)info.st_size;
 		bytes = read_rest(fd, *sizep);
 	}
@@ -84,7 +104,70 @@ static void *read_file(const char *directory, const char *name, size_t *sizep)
 	return bytes;
 }
 
-static bool write_all(int fd, const char *bytes, size_t size)
+/* ---- loading ------------------------------------------------------------ */
+
+/* Damage is an error; that some of it is of no use here is none. */
+static bool is_damage(int err)
+{
+	return err == WN_ERR_CORRUPT || err == WN_ERR_VERSION;
+}
+
+/* Load the pieces of a journal; the length of those that are whole. */
+static size_t load_pieces(struct wn__learned *learned, struct wn__negatives *negatives,
+			  const unsigned char *bytes, size_t size)
+{
+	size_t at = 0, used;
+
+	while (at < size) {
+		wn__learned_load_record(learned, bytes + at, size - at, &used);
+		if (!used)
+			wn__negatives_load_first(negatives, bytes + at, size - at, &used);
+		if (!used)
+			break;
+		at += used;
+	}
+	return at;
+}
+
+/* All three files. *goodp: how much of the journal is whole. */
+static void load_files(const char *directory, struct wn__learned *learned,
+		       struct wn__negatives *negatives, struct wn__saved_stats *statsp,
+		       size_t *goodp)
+{
+	size_t size;
+	bool missing;
+	void *bytes = read_file(directory, "lessons", &size, &missing);
+
+	*goodp = 0;
+	if (bytes ? is_damage(wn__learned_load(learned, bytes, size)) : !missing)
+		statsp->damaged++;
+	statsp->bytes += size;
+	free(bytes);
+	bytes = read_file(directory, "negatives", &size, &missing);
+	if (bytes ? is_damage(wn__negatives_load(negatives, bytes, size)) : !missing)
+		statsp->damaged++;
+	statsp->bytes += size;
+	free(bytes);
+	bytes = read_file(directory, "journal", &size, &missing);
+	if (bytes)
+		*goodp = load_pieces(learned, negatives, bytes, size);
+	if (bytes ? *goodp != size : !missing)
+		statsp->damaged++;
+	free(bytes);
+}
+
+void wn__saved_load(const char *directory, struct wn__learned *learned,
+		    struct wn__negatives *negatives)
+{
+	struct wn__saved_stats unwanted = {0};
+	size_t good;
+
+	load_files(directory, learned, negatives, &unwanted, &good);
+}
+
+/* ---- writing ------------------------------------------------------------ */
+
+static int write_all(int fd, const char *bytes, size_t size)
 {
 	while (size > 0) {
 		ssize_t done = write(fd, bytes, size);
@@ -92,64 +175,251 @@ static bool write_all(int fd, const char *bytes, size_t size)
 		if (done < 0 && errno == EINTR)
 			continue;
 		if (done < 0)
-			return false;
+			return errno;
 		bytes += done;
 		size -= (size_t)done;
 	}
-	return true;
+	return 0;
 }
 
-static bool write_new(const char *path, const void *bytes, size_t size)
+static int write_new(const char *path, const void *bytes, size_t size)
 {
 	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-	bool good;
+	int err;
 
 	if (fd < 0)
-		return false;
-	good = write_all(fd, bytes, size) && fsync(fd) == 0;
-	return close(fd) == 0 && good;
+		return errno;
+	err = write_all(fd, bytes, size);
+	if (!err && fsync(fd) != 0)
+		err = errno;
+	if (close(fd) != 0 && !err)
+		err = errno;
+	return err;
 }
 
-static void write_file(const char *directory, const char *name, const char *new_name,
-		       const void *bytes, size_t size)
+/* Whole or not at all. */
+static int write_file(const char *directory, const char *name, const char *new_name,
+		      const void *bytes, size_t size)
 {
 	char *path = join_path(directory, name);
 	char *new_path = join_path(directory, new_name);
+	int err = path && new_path ? write_new(new_path, bytes, size) : ENOMEM;
 
-	if (path && new_path &&
-	    (!write_new(new_path, bytes, size) || rename(new_path, path) != 0))
+	if (!err && rename(new_path, path) != 0)
+		err = errno;
+	if (err && new_path)
 		unlink(new_path);
 	free(new_path);
 	free(path);
+	return err;
 }
 
-/* ---- what was learned --------------------------------------------------- */
-
-void wn__saved_load(const char *directory, struct wn__engine *engine)
+/* The new names, before anything that relies on them. */
+static int sync_directory(const char *directory)
 {
-	size_t size;
-	void *bytes = read_file(directory, "lessons", &size);
+	int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int err = 0;
 
-	if (bytes)
-		wn__learned_load(engine->learned, bytes, size);
-	free(bytes);
-	bytes = read_file(directory, "negatives", &size);
-	if (bytes)
-		wn__negatives_load(engine->negatives, bytes, size);
-	free(bytes);
+	if (fd < 0)
+		return errno;
+	if (fsync(fd) != 0)
+		err = errno;
+	close(fd);
+	return err;
 }
 
-void wn__saved_store(const char *directory, struct wn__engine *engine)
+static int write_merged(struct wn__saved *saved, uint64_t *sizep)
 {
 	void *bytes;
 	size_t size;
+	int err = wn__learned_save(saved->learned, &bytes, &size);
 
-	if (wn__learned_save(engine->learned, &bytes, &size) == 0) {
-		write_file(directory, "lessons", "lessons.new", bytes, size);
+	if (!err) {
+		err = write_file(saved->directory, "lessons", "lessons.new", bytes, size);
+		*sizep = size;
 		free(bytes);
 	}
-	if (wn__negatives_save(engine->negatives, &bytes, &size, NULL) == 0) {
-		write_file(directory, "negatives", "negatives.new", bytes, size);
+	if (!err)
+		err = wn__negatives_save(saved->negatives, &bytes, &size, NULL);
+	if (!err) {
+		err = write_file(saved->directory, "negatives", "negatives.new", bytes, size);
+		*sizep += size;
 		free(bytes);
 	}
+	return err ? err : sync_directory(saved->directory);
+}
+
+static int cut_journal(struct wn__saved *saved, uint64_t size)
+{
+	if (ftruncate(saved->journal, (off_t)size) != 0 ||
+	    lseek(saved->journal, (off_t)size, SEEK_SET) < 0)
+		return errno;
+	saved->journal_size = size;
+	return 0;
+}
+
+/* Everything anew. What is learned meanwhile is in the next list of changes, too. */
+static int merge(struct wn__saved *saved)
+{
+	int err;
+
+	saved->incomplete = true;
+	err = write_merged(saved, &saved->merged_size);
+	if (err)
+		return err;
+	saved->incomplete = false;
+	return cut_journal(saved, 0);
+}
+
+/* ---- syncing ------------------------------------------------------------ */
+
+struct changes {
+	void *bytes[2];
+	size_t sizes[2];
+};
+
+static bool take_changes(struct wn__saved *saved, struct changes *changes)
+{
+	int lessons = wn__learned_take_changes(saved->learned, &changes->bytes[0],
+					       &changes->sizes[0]);
+	int negatives = wn__negatives_take_changes(saved->negatives, &changes->bytes[1],
+						   &changes->sizes[1]);
+
+	return !lessons && !negatives;
+}
+
+/* What was written in part is taken back: pieces behind it would not be found. */
+static int append_changes(struct wn__saved *saved, const struct changes *changes)
+{
+	int err = 0;
+
+	for (unsigned i = 0; i < 2 && !err; i++)
+		err = write_all(saved->journal, changes->bytes[i], changes->sizes[i]);
+	if (!err && fdatasync(saved->journal) != 0)
+		err = errno;
+	if (err)
+		cut_journal(saved, saved->journal_size);
+	else
+		saved->journal_size += changes->sizes[0] + changes->sizes[1];
+	return err;
+}
+
+static int sync_changes(struct wn__saved *saved)
+{
+	struct changes changes;
+	int err = 0;
+
+	if (!take_changes(saved, &changes))
+		saved->incomplete = true;
+	if (saved->incomplete) {
+		err = merge(saved);
+		saved->stats.syncs += !err;
+	} else if (changes.sizes[0] + changes.sizes[1] > 0) {
+		err = append_changes(saved, &changes);
+		saved->incomplete = err;
+		saved->stats.syncs += !err;
+	}
+	free(changes.bytes[0]);
+	free(changes.bytes[1]);
+	if (!err && saved->journal_size > JOURNAL_ROOM + 2 * saved->merged_size)
+		err = merge(saved);
+	saved->stats.failures += err != 0;
+	return err;
+}
+
+int wn__saved_sync(struct wn__saved *saved)
+{
+	int err;
+
+	pthread_mutex_lock(&saved->lock);
+	err = sync_changes(saved);
+	pthread_mutex_unlock(&saved->lock);
+	return err;
+}
+
+void wn__saved_describe(struct wn__saved *saved, struct wn__saved_stats *statsp)
+{
+	pthread_mutex_lock(&saved->lock);
+	*statsp = saved->stats;
+	statsp->bytes = saved->journal_size + saved->merged_size;
+	pthread_mutex_unlock(&saved->lock);
+}
+
+/* ---- open and close ----------------------------------------------------- */
+
+static void free_saved(struct wn__saved *saved)
+{
+	if (saved->journal >= 0)
+		close(saved->journal);
+	pthread_mutex_destroy(&saved->lock);
+	free(saved->directory);
+	free(saved);
+}
+
+static int open_journal(struct wn__saved *saved, size_t good)
+{
+	char *path = join_path(saved->directory, "journal");
+	struct stat info;
+	int err = path ? 0 : ENOMEM;
+
+	if (!err) {
+		saved->journal = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+		if (saved->journal < 0 || fstat(saved->journal, &info) != 0)
+			err = errno;
+		else if (!S_ISREG(info.st_mode))
+			err = EINVAL;
+	}
+	free(path);
+	return err ? err : cut_journal(saved, good);
+}
+
+int wn__saved_open(const char *directory, struct wn__learned *learned,
+		   struct wn__negatives *negatives, struct wn__saved **savedp)
+{
+	struct wn__saved *saved = wn__calloc(1, sizeof(*saved));
+	size_t good;
+	int err;
+
+	*savedp = NULL;
+	if (!saved)
+		return ENOMEM;
+	saved->journal = -1;
+	saved->learned = learned;
+	saved->negatives = negatives;
+	if (pthread_mutex_init(&saved->lock, NULL) != 0) {
+		free(saved);
+		return ENOMEM;
+	}
+	saved->directory = wn__alloc(strlen(directory) + 1);
+	if (!saved->directory) {
+		free_saved(saved);
+		return ENOMEM;
+	}
+	strcpy(saved->directory, directory);
+	if (mkdir(directory, 0700) != 0 && errno != EEXIST) {
+		err = errno;
+	} else {
+		load_files(directory, learned, negatives, &saved->stats, &good);
+		saved->merged_size = saved->stats.bytes;
+		err = open_journal(saved, good);
+	}
+	if (err) {
+		free_saved(saved);
+		return err;
+	}
+	wn__learned_track(learned);
+	wn__negatives_track(negatives);
+	*savedp = saved;
+	return 0;
+}
+
+void wn__saved_close(struct wn__saved *saved)
+{
+	if (!saved)
+		return;
+	/* First to the journal: it wants less room on a disk that is full. */
+	wn__saved_sync(saved);
+	if (saved->incomplete || saved->journal_size)
+		merge(saved);
+	free_saved(saved);
 }

@@ -1,15 +1,28 @@
 /* saved.h - what a database's filters learned, from one opening to the next.
  *
- * Three files in the sidecar directory, beside the runs: "secret", "lessons", "negatives".
- * The last two are written when the database is closed, whole or not at all; after a crash
- * they are those of the close before. Lessons stay true for as long as their filter exists,
- * so old ones do no harm. */
+ * Files in a directory of the host's, beside the runs if these are files:
+ *
+ *	secret      what hashes are keyed with
+ *	lessons     all lessons there were when it was written
+ *	negatives   all negatives there were
+ *	journal     what was learned since: pieces in the formats of the two, one behind the
+ *	            other, appended about once a second and synced
+ *
+ * lessons and negatives are replaced when the journal has become long, and at the end; then
+ * the journal is emptied. A crash anywhere in between leaves a journal that says again what is
+ * in the other two, which does no harm. Behind the first piece that is damaged the journal
+ * is cut off: that is what was being written when the machine stopped.
+ *
+ * Lessons stay true for as long as their filter exists, so old ones do no harm either.
+ *
+ * Thread safety: sync may be called by any thread; open and close by one. */
 #ifndef WN_SAVED_H
 #define WN_SAVED_H
 
 #include <winnow/hash.h>
 
-#include "engine.h"
+#include "learned.h"
+#include "negatives.h"
 
 WN_BEGIN_DECLS
 
@@ -17,9 +30,34 @@ WN_BEGIN_DECLS
 WN_PUBLIC int wn__saved_secret(const char *directory, struct wn_secret **secretp, bool *newp);
 WN_PUBLIC int wn__save_secret(const char *directory, const struct wn_secret *secret);
 
-/* What cannot be read, or written, costs what was learned and nothing else. */
-WN_PUBLIC void wn__saved_load(const char *directory, struct wn__engine *engine);
-WN_PUBLIC void wn__saved_store(const char *directory, struct wn__engine *engine);
+struct wn__saved;
+
+/* Load what is there; what cannot be read is passed over, and costs what was learned and
+ * nothing else. Then track changes. Both objects are borrowed. The directory is made if it is
+ * not there. An errno: the journal cannot be written. */
+int wn__saved_open(const char *directory, struct wn__learned *learned,
+		   struct wn__negatives *negatives, struct wn__saved **savedp);
+
+/* Load only. */
+void wn__saved_load(const char *directory, struct wn__learned *learned,
+		    struct wn__negatives *negatives);
+
+/* Write what has changed since the last time, so that it survives a crash of the machine. An
+ * errno: it was not written; the next sync tries again. */
+int wn__saved_sync(struct wn__saved *saved);
+
+/* Write lessons and negatives anew, if anything changed since they were written, and end.
+ * NULL is fine. */
+void wn__saved_close(struct wn__saved *saved);
+
+struct wn__saved_stats {
+	uint64_t syncs;    /* that wrote something */
+	uint64_t failures; /* syncs that could not write */
+	uint64_t bytes;    /* on disk now */
+	uint64_t damaged;  /* files that could not be read, in whole or to their end */
+};
+
+void wn__saved_describe(struct wn__saved *saved, struct wn__saved_stats *statsp);
 
 WN_END_DECLS
 

@@ -567,13 +567,11 @@ START_TEST(a_forgotten_filter_keeps_its_lessons_while_it_is_read)
 	struct wn__lessons *lessons = acquire(learned, &frozen), *fresh;
 	struct wn_hash fixed[300], query;
 	struct wn_match match;
-	unsigned char id[WN_BLOCK_ID_SIZE];
 
 	teach_some(&frozen, lessons, 300, &random, fixed);
 	wn__learned_forget(learned, frozen.filter->info.id);
 	ck_assert_uint_eq(stats_of(learned).lessons, 0);
 	ck_assert_uint_eq(stats_of(learned).filters, 0);
-	ck_assert(!wn__learned_next_dirty(learned, id));
 	ck_assert_uint_eq(count_positives(&frozen, lessons, fixed, 300), 0);
 	do
 		query = frozen_false_positive(&frozen, &random);
@@ -816,15 +814,16 @@ static void expect_nothing(struct wn__learned *learned)
 {
 	struct wn__learned_stats stats = stats_of(learned);
 
-	expect(stats.filters == 0 && stats.lessons == 0 && stats.dirty == 0);
+	expect(stats.filters == 0 && stats.lessons == 0 && stats.changes == 0);
 }
 
-/* Every byte in turn, every length, and bytes behind the end. */
+/* Every byte in turn, every length, and up to `more` bytes behind the end. */
 static void expect_damage_is_refused(int (*load)(struct wn__learned *, const void *, size_t),
-				     const unsigned char *bytes, size_t size)
+				     const unsigned char *bytes, size_t size, size_t more)
 {
 	struct wn__learned *learned = new_registry(0);
 
+	wn__learned_track(learned);
 	for (size_t at = 0; at < size; at++) {
 		unsigned char *copy = malloc(size); /* so that sanitizers see its end */
 		int err;
@@ -836,7 +835,7 @@ static void expect_damage_is_refused(int (*load)(struct wn__learned *, const voi
 		expect_nothing(learned);
 		free(copy);
 	}
-	for (size_t length = 0; length <= size + 16; length++) {
+	for (size_t length = 0; length <= size + more; length++) {
 		unsigned char *copy = calloc(1, length ? length : 1);
 
 		memcpy(copy, bytes, length < size ? length : size);
@@ -847,7 +846,7 @@ static void expect_damage_is_refused(int (*load)(struct wn__learned *, const voi
 	}
 	ck_assert_int_eq(load(learned, bytes, size), 0);
 	ck_assert_uint_gt(stats_of(learned).lessons, 0);
-	ck_assert_uint_eq(stats_of(learned).dirty, 0);
+	ck_assert_uint_eq(stats_of(learned).changes, 0);
 	wn__learned_destroy(learned);
 }
 
@@ -869,7 +868,7 @@ START_TEST(saved_lessons_come_back_the_same)
 	/* Twice is as good as once. */
 	ck_assert_int_eq(wn__learned_load(other, bytes, size), 0);
 	ck_assert_uint_eq(stats_of(other).lessons, stats_of(shelf.learned).lessons);
-	ck_assert_uint_eq(stats_of(other).dirty, 0);
+	ck_assert_uint_eq(stats_of(other).changes, 0);
 	for (int i = 0; i < FILTERS; i++) {
 		wn__lessons_release(shelf.lessons[i]);
 		shelf.lessons[i] = acquire(other, &shelf.frozen[i]);
@@ -883,6 +882,19 @@ START_TEST(saved_lessons_come_back_the_same)
 }
 END_TEST
 
+/* The one record that is there, and nothing behind it. */
+static int load_one_record(struct wn__learned *learned, const void *bytes, size_t size)
+{
+	size_t used;
+	int err = wn__learned_load_record(learned, bytes, size, &used);
+
+	if (err)
+		expect(used == 0);
+	else if (used != size)
+		err = WN_ERR_CORRUPT;
+	return err;
+}
+
 START_TEST(damaged_bytes_are_refused_whole)
 {
 	uint64_t random = test_seed("damage", 70);
@@ -890,21 +902,20 @@ START_TEST(damaged_bytes_are_refused_whole)
 	struct frozen_filter two = frozen_make(1000, 4, &random, NULL, 0);
 	struct wn__learned *learned = new_registry(0);
 	struct wn__lessons *lessons = acquire(learned, &one);
-	uint64_t count, generation;
 	void *bytes;
 	size_t size;
 
+	wn__learned_track(learned);
 	teach_some(&one, lessons, 20, &random, NULL);
-	ck_assert_int_eq(wn__learned_save_filter(learned, one.filter->info.id, &bytes, &size,
-						 &count, &generation), 0);
-	ck_assert_uint_eq(count, stats_of(learned).lessons);
-	expect_damage_is_refused(wn__learned_load_filter, bytes, size);
+	ck_assert_uint_eq(stats_of(learned).changes, stats_of(learned).lessons);
+	ck_assert_int_eq(wn__learned_take_changes(learned, &bytes, &size), 0);
+	expect_damage_is_refused(load_one_record, bytes, size, 0);
 	free(bytes);
 	wn__lessons_release(lessons);
 	lessons = acquire(learned, &two);
 	teach_some(&two, lessons, 20, &random, NULL);
 	ck_assert_int_eq(wn__learned_save(learned, &bytes, &size), 0);
-	expect_damage_is_refused(wn__learned_load, bytes, size);
+	expect_damage_is_refused(wn__learned_load, bytes, size, 16);
 	free(bytes);
 	wn__lessons_release(lessons);
 	wn__learned_destroy(learned);
@@ -916,67 +927,108 @@ END_TEST
 START_TEST(nothing_is_saved_and_loaded_too)
 {
 	struct wn__learned *learned = new_registry(0);
-	unsigned char id[WN_BLOCK_ID_SIZE] = {0};
-	uint64_t count, generation;
 	void *bytes;
 	size_t size;
 
+	wn__learned_track(learned);
 	ck_assert_int_eq(wn__learned_save(learned, &bytes, &size), 0);
 	ck_assert_int_eq(wn__learned_load(learned, bytes, size), 0);
 	expect_nothing(learned);
 	free(bytes);
-	ck_assert_int_eq(wn__learned_save_filter(learned, id, &bytes, &size, &count, &generation),
-			 WN_ERR_NOT_FOUND);
+	ck_assert_int_eq(wn__learned_take_changes(learned, &bytes, &size), 0);
 	ck_assert_ptr_null(bytes);
 	wn__learned_destroy(learned);
 }
 END_TEST
 
-/* A host that writes what has changed; the generation it saved, or 0. */
-static uint64_t sync_one(struct wn__learned *learned, struct wn__learned *disk)
+/* A host that writes what has changed: what was learned since the last time. */
+static uint64_t sync_changes(struct wn__learned *learned, struct wn__learned *disk)
 {
-	unsigned char id[WN_BLOCK_ID_SIZE];
-	uint64_t count, generation;
-	void *bytes;
-	size_t size;
+	uint64_t count = stats_of(learned).changes, before = stats_of(disk).lessons;
+	unsigned char *bytes, *at;
+	size_t size, used;
 
-	if (!wn__learned_next_dirty(learned, id))
-		return 0;
-	ck_assert_int_eq(wn__learned_save_filter(learned, id, &bytes, &size, &count, &generation),
-			 0);
-	ck_assert_int_eq(wn__learned_load_filter(disk, bytes, size), 0);
-	wn__learned_mark_saved(learned, id, generation);
+	ck_assert_int_eq(wn__learned_take_changes(learned, (void **)&bytes, &size), 0);
+	for (at = bytes; at < bytes + size; at += used)
+		ck_assert_int_eq(wn__learned_load_record(disk, at, (size_t)(bytes + size - at),
+							 &used), 0);
 	free(bytes);
-	return generation;
+	ck_assert_uint_eq(stats_of(disk).lessons - before, count);
+	ck_assert_uint_eq(stats_of(learned).changes, 0);
+	return count;
 }
 
-START_TEST(only_what_changed_is_dirty)
+START_TEST(only_what_changed_is_given_to_be_saved)
 {
 	static struct shelf_of_filters shelf;
 	struct wn__learned *disk = new_registry(0);
-	unsigned char id[WN_BLOCK_ID_SIZE];
 
 	set_up(&shelf, 0);
-	ck_assert_uint_eq(sync_one(shelf.learned, disk), 0);
+	wn__learned_track(shelf.learned);
+	ck_assert_uint_eq(sync_changes(shelf.learned, disk), 0);
 	for (int i = 0; i < FILTERS; i++)
 		teach_some(&shelf.frozen[i], shelf.lessons[i], 400, &shelf.random, shelf.fixed[i]);
-	ck_assert_uint_eq(stats_of(shelf.learned).dirty, FILTERS);
-	for (int i = 0; i < FILTERS; i++)
-		ck_assert_uint_gt(sync_one(shelf.learned, disk), 0);
-	ck_assert_uint_eq(stats_of(shelf.learned).dirty, 0);
-	ck_assert_uint_eq(stats_of(disk).lessons, stats_of(shelf.learned).lessons);
-	teach_some(&shelf.frozen[3], shelf.lessons[3], 1, &shelf.random, NULL);
-	while (stats_of(shelf.learned).dirty == 0)
+	ck_assert_uint_eq(sync_changes(shelf.learned, disk), stats_of(shelf.learned).lessons);
+	while (stats_of(shelf.learned).changes == 0)
 		teach_some(&shelf.frozen[3], shelf.lessons[3], 1, &shelf.random, NULL);
-	ck_assert(wn__learned_next_dirty(shelf.learned, id));
-	ck_assert(memcmp(id, shelf.frozen[3].filter->info.id, sizeof(id)) == 0);
-	/* It changed since that generation. */
-	wn__learned_mark_saved(shelf.learned, id, 1);
-	ck_assert_uint_eq(stats_of(shelf.learned).dirty, 1);
-	ck_assert_uint_gt(sync_one(shelf.learned, disk), 0);
-	ck_assert_uint_eq(stats_of(shelf.learned).dirty, 0);
+	ck_assert_uint_eq(sync_changes(shelf.learned, disk), 1);
 	ck_assert_uint_eq(stats_of(disk).lessons, stats_of(shelf.learned).lessons);
 	wn__learned_destroy(disk);
+	tear_down(&shelf);
+}
+END_TEST
+
+START_TEST(more_changes_than_are_listed_are_said_to_be_lost)
+{
+	uint64_t random = test_seed("changes", 77);
+	struct frozen_filter frozen = frozen_make(200000, 4, &random, NULL, 0);
+	struct wn__learned *learned = new_registry(0);
+	struct wn__lessons *lessons = acquire(learned, &frozen);
+	void *bytes;
+	size_t size;
+
+	wn__learned_track(learned);
+	while (stats_of(learned).lessons <= WN__LEARNED_MAX_CHANGES)
+		teach_some(&frozen, lessons, 1000, &random, NULL);
+	ck_assert_int_eq(wn__learned_take_changes(learned, &bytes, &size), WN_ERR_FULL);
+	ck_assert_ptr_null(bytes);
+	ck_assert_int_eq(wn__learned_take_changes(learned, &bytes, &size), 0);
+	while (stats_of(learned).changes == 0)
+		teach_some(&frozen, lessons, 1, &random, NULL);
+	ck_assert_int_eq(wn__learned_take_changes(learned, &bytes, &size), 0);
+	ck_assert_ptr_nonnull(bytes);
+	free(bytes);
+	wn__lessons_release(lessons);
+	wn__learned_destroy(learned);
+	frozen_destroy(&frozen);
+}
+END_TEST
+
+static int compare_ids(const void *a, const void *b)
+{
+	return memcmp(a, b, WN_BLOCK_ID_SIZE);
+}
+
+START_TEST(only_filters_that_are_named_are_retained)
+{
+	static struct shelf_of_filters shelf;
+	unsigned char ids[2][WN_BLOCK_ID_SIZE];
+
+	set_up(&shelf, 0);
+	for (int i = 0; i < FILTERS; i++)
+		teach_some(&shelf.frozen[i], shelf.lessons[i], 400, &shelf.random, shelf.fixed[i]);
+	memcpy(ids[0], shelf.frozen[1].filter->info.id, WN_BLOCK_ID_SIZE);
+	memcpy(ids[1], shelf.frozen[3].filter->info.id, WN_BLOCK_ID_SIZE);
+	qsort(ids, 2, sizeof(ids[0]), compare_ids);
+	ck_assert_uint_eq(wn__learned_retain(shelf.learned,
+					     (const unsigned char(*)[WN_BLOCK_ID_SIZE])ids, 2),
+			  FILTERS - 2);
+	ck_assert_uint_eq(stats_of(shelf.learned).filters, 2);
+	for (int i = 0; i < FILTERS; i++) {
+		wn__lessons_release(shelf.lessons[i]);
+		shelf.lessons[i] = acquire(shelf.learned, &shelf.frozen[i]);
+		ck_assert(has_lessons(&shelf, i) == (i == 1 || i == 3));
+	}
 	tear_down(&shelf);
 }
 END_TEST
@@ -1010,6 +1062,8 @@ int main(void)
 	tcase_add_test(tests, saved_lessons_come_back_the_same);
 	tcase_add_test(tests, damaged_bytes_are_refused_whole);
 	tcase_add_test(tests, nothing_is_saved_and_loaded_too);
-	tcase_add_test(tests, only_what_changed_is_dirty);
+	tcase_add_test(tests, only_what_changed_is_given_to_be_saved);
+	tcase_add_test(tests, more_changes_than_are_listed_are_said_to_be_lost);
+	tcase_add_test(tests, only_filters_that_are_named_are_retained);
 	return test_run(suite);
 }

@@ -248,7 +248,7 @@ static void teach_rival(struct rivals *rivals, unsigned which)
 		uint64_t piece = wn__tail_piece(tail_of(minirun, which), 0);
 
 		expect(wn__lessons_add(rivals->lessons[which], minirun,
-				       wn__lesson_word(0, 0, piece)) == 0);
+				       wn__lesson_word(0, 0, piece), false) == 0);
 	}
 }
 

@@ -426,6 +426,67 @@ START_TEST(threads_share_a_table)
 }
 END_TEST
 
+START_TEST(a_view_is_shared_until_something_changes)
+{
+	struct wn__negatives *table = new_table(100000, 0);
+	const struct wn__negatives_view *one, *two, *three;
+
+	one = wn__negatives_view(table);
+	ck_assert_uint_eq(one->count, 0);
+	for (uint64_t i = 1; i <= 100; i++)
+		expect(add(table, number(i), (double)i) == 0);
+	two = wn__negatives_view(table);
+	three = wn__negatives_view(table);
+	ck_assert_ptr_eq(two, three);
+	ck_assert_uint_eq(one->count, 0);
+	ck_assert_uint_eq(two->count, 100);
+	for (size_t i = 1; i < two->count; i++)
+		ck_assert(two->negatives[i - 1].cost >= two->negatives[i].cost);
+	expect(add(table, number(1000), 1e6) == 0);
+	wn__negatives_unview(three);
+	three = wn__negatives_view(table);
+	ck_assert_ptr_ne(two, three);
+	ck_assert_uint_eq(three->count, 101);
+	wn__negatives_destroy(table);
+	/* Who holds one may go on reading. */
+	ck_assert_double_gt(three->negatives[0].cost, two->negatives[0].cost);
+	wn__negatives_unview(one);
+	wn__negatives_unview(two);
+	wn__negatives_unview(three);
+	wn__negatives_unview(NULL);
+}
+END_TEST
+
+START_TEST(changes_add_up_to_the_table)
+{
+	struct wn__negatives *table = new_table(100000, 0), *disk = new_table(100000, 0);
+	struct wn__negatives_stats stats;
+	unsigned char *bytes;
+	size_t size, used;
+
+	expect(add(table, number(5), 1) == 0);
+	wn__negatives_track(table);
+	for (unsigned round = 0; round < 3; round++) {
+		for (uint64_t i = 0; i < 50; i++)
+			expect(add(table, number(i % 10), 1) == 0);
+		ck_assert_int_eq(wn__negatives_take_changes(table, (void **)&bytes, &size), 0);
+		ck_assert_int_eq(wn__negatives_load_first(disk, bytes, size, &used), 0);
+		ck_assert_uint_eq(used, size);
+		free(bytes);
+	}
+	wn__negatives_describe(disk, &stats);
+	ck_assert_uint_eq(stats.count, 10);
+	ck_assert_int_eq(wn__negatives_take_changes(table, (void **)&bytes, &size), 0);
+	ck_assert_ptr_null(bytes);
+	for (uint64_t i = 0; i <= WN__NEGATIVES_MAX_CHANGES; i++)
+		expect(add(table, number(i), 1) == 0);
+	ck_assert_int_eq(wn__negatives_take_changes(table, (void **)&bytes, &size), WN_ERR_FULL);
+	ck_assert_ptr_null(bytes);
+	wn__negatives_destroy(table);
+	wn__negatives_destroy(disk);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("negatives");
@@ -446,5 +507,7 @@ int main(void)
 	tcase_add_test(tests, damaged_bytes_are_refused_whole);
 	tcase_add_test(tests, every_allocation_may_fail);
 	tcase_add_test(tests, threads_share_a_table);
+	tcase_add_test(tests, a_view_is_shared_until_something_changes);
+	tcase_add_test(tests, changes_add_up_to_the_table);
 	return test_run(suite);
 }

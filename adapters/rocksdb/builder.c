@@ -18,6 +18,7 @@ struct builder {
 	struct wn__policy *policy;
 	struct wn_builder *keys;
 	struct last key, prefix; /* of add_with_prefix() */
+	const struct wn__negatives_view *view; /* what it is built against; NULL: not yet */
 	uint64_t file; /* the table's number; 0: not known */
 	bool verify;
 	bool finished; /* keys are still there, for verify() only */
@@ -44,6 +45,7 @@ void wn__builder_destroy(void *given)
 {
 	struct builder *builder = given;
 
+	wn__negatives_unview(builder->view);
 	wn_builder_destroy(builder->keys);
 	wn__policy_release(builder->policy);
 	free(builder);
@@ -113,19 +115,17 @@ void wn__builder_give_up(void *given)
 	wn__policy_count(builder->policy, WN__FILTERS_GIVEN_UP, 1);
 }
 
-/* What other filters were wrong about, this one will not be. */
+/* What other filters were wrong about, this one will not be. The view is that of the table's
+ * first partition: a table may have thousands, and feedback goes on. */
 static void carry_over(struct builder *builder)
 {
 	struct wn__engine *engine = builder->policy->engine;
-	struct wn_hash *hashes = NULL;
-	size_t count = 0, added = 0;
 
-	if (!engine || wn__negatives_snapshot(engine->negatives, 0, &hashes, &count))
+	if (!engine)
 		return;
-	while (added < count && wn_builder_add_negative(builder->keys, hashes[added]) == 0)
-		added++;
-	wn__engine_count(engine, WN__CARRIED_OVER, added);
-	free(hashes);
+	if (!builder->view)
+		builder->view = wn__negatives_view(engine->negatives);
+	wn__engine_carry_over(engine, builder->view, builder->keys);
 }
 
 static void hand_over_run(const struct builder *builder, const void *block, size_t size)

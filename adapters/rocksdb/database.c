@@ -71,8 +71,6 @@ static int prepare(struct wn_rocksdb *wn, const char *path, const struct wn_rock
 			      wn_secret_create_random(&wn->secret);
 	if (!err)
 		err = wn__engine_create(&options, wn->secret, &wn->engine);
-	if (!err && wn->directory)
-		wn__saved_load(wn->directory, wn->engine);
 	return err;
 }
 
@@ -205,6 +203,8 @@ static int open_store(struct wn_rocksdb *wn)
 	if (err)
 		return err;
 	sweep(wn);
+	if (wn->directory)
+		wn__engine_keep(wn->engine, wn->directory, false);
 	return wn__worker_start(wn->engine);
 }
 
@@ -296,8 +296,6 @@ void wn_rocksdb_close(struct wn_rocksdb *wn)
 	rocksdb_close(wn->rocks);
 	wn->rocks = NULL;
 	wn__worker_stop(wn->engine);
-	if (wn->directory)
-		wn__saved_store(wn->directory, wn->engine);
 	close_all(wn);
 }
 
