@@ -7,6 +7,7 @@
 #include <winnow/filter.h>
 
 #include "alloc.h"
+#include "bits.h"
 #include "block_build.h"
 #include "kind.h"
 #include "secret.h"
@@ -14,6 +15,7 @@
 
 const struct wn__kind *const wn__kinds[] = {
 	&wn__kind_aqf,
+	&wn__kind_sscf,
 	NULL,
 };
 
@@ -24,6 +26,18 @@ const struct wn__kind *wn__kind_by_id(unsigned id)
 			return *kind;
 	}
 	return NULL;
+}
+
+bool wn__kind_rebuilds(unsigned id)
+{
+	const struct wn__kind *kind = wn__kind_by_id(id);
+
+	return kind && kind->rebuilds;
+}
+
+unsigned wn__config_kind(const struct wn_config *config)
+{
+	return config->kind->id;
 }
 
 /* ---- hashes as they come ------------------------------------------------ */
@@ -122,6 +136,50 @@ static void free_list(struct hash_list *list)
 	}
 }
 
+/* ---- what the negatives cost ------------------------------------------- */
+
+#define MAX_COST 1e15
+
+/* Beside a hash_list: costs[i] is that of the list's hash i. */
+struct cost_list {
+	double *costs;
+	size_t capacity;
+};
+
+static int make_room(struct cost_list *list, size_t count)
+{
+	size_t capacity = list->capacity ? list->capacity : MIN_CHUNK_HASHES;
+	double *costs;
+
+	if (count <= list->capacity)
+		return 0;
+	while (capacity < count)
+		capacity *= 2;
+	costs = wn__realloc(list->costs, capacity * sizeof(*costs));
+	if (!costs)
+		return ENOMEM;
+	list->costs = costs;
+	list->capacity = capacity;
+	return 0;
+}
+
+static int append_costly(struct hash_list *hashes, struct cost_list *costs, struct wn_hash hash,
+			 double cost)
+{
+	size_t count = hashes->count;
+	int err = make_room(costs, count + 1);
+
+	if (!err)
+		err = append(hashes, hash);
+	if (err)
+		return err;
+	if (hashes->count > count)
+		costs->costs[count] = cost;
+	else
+		costs->costs[count - 1] += cost; /* the same as the one before */
+	return 0;
+}
+
 /* ---- hashes in order ---------------------------------------------------- */
 
 struct hash_array {
@@ -163,8 +221,74 @@ static int sort_list(const struct hash_list *list, struct hash_array *arrayp)
 	return err;
 }
 
-/* Take out of `array` what is in `keys` too. */
-static void drop_keys(struct hash_array *array, const struct hash_array *keys)
+/* How far from a hash `from` a hash `to` should be, among `count` evenly spread ones. */
+static size_t distance(uint64_t from, uint64_t to, size_t count)
+{
+	return (size_t)((wn__u128)(to - from) * count >> 64);
+}
+
+/* About where `hash` is in the array. Twice is worth it: the first guess is off by the
+ * square root of their number, the second by the square root of that. */
+static size_t guess(const struct hash_array *array, struct wn_hash hash)
+{
+	size_t at = distance(0, hash.hi, array->count);
+
+	for (unsigned i = 0; i < 2; i++) {
+		uint64_t here = array->hashes[at].hi;
+
+		if (here <= hash.hi)
+			at += distance(here, hash.hi, array->count);
+		else
+			at -= at < distance(hash.hi, here, array->count) ?
+				      at : distance(hash.hi, here, array->count);
+		at = at < array->count ? at : array->count - 1;
+	}
+	return at;
+}
+
+/* Where `hash` is in the array; it is there. From the guess on by doubled steps, so that
+ * crafted hashes are found soon enough, too. */
+static size_t find(const struct hash_array *array, struct wn_hash hash)
+{
+	size_t at = guess(array, hash);
+	size_t low = at, high = at + 1;
+
+	for (size_t step = 1; low && wn_hash_compare(array->hashes[low], hash) > 0; step *= 2)
+		low = low > step ? low - step : 0;
+	for (size_t step = 1; high < array->count; step *= 2) {
+		if (wn_hash_compare(array->hashes[high], hash) > 0)
+			break;
+		high = array->count - high > step ? high + step : array->count;
+	}
+	while (high - low > 1) {
+		size_t middle = low + (high - low) / 2;
+
+		if (wn_hash_compare(array->hashes[middle], hash) <= 0)
+			low = middle;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* The costs of the sorted hashes: of each, the sum of what was given. */
+static int sort_costs(const struct hash_list *list, const struct cost_list *given,
+		      const struct hash_array *array, double **costsp)
+{
+	size_t done = 0;
+
+	*costsp = wn__calloc(array->count ? array->count : 1, sizeof(**costsp));
+	if (!*costsp)
+		return ENOMEM;
+	for (const struct chunk *chunk = list->first; done < list->count; chunk = chunk->next) {
+		for (size_t i = 0; i < chunk->capacity && done < list->count; i++, done++)
+			(*costsp)[find(array, chunk->hashes[i])] += given->costs[done];
+	}
+	return 0;
+}
+
+/* Take out of `array` what is in `keys` too, and its costs, if there are any. */
+static void drop_keys(struct hash_array *array, double *costs, const struct hash_array *keys)
 {
 	size_t kept = 0, key = 0;
 
@@ -173,8 +297,11 @@ static void drop_keys(struct hash_array *array, const struct hash_array *keys)
 
 		while (key < keys->count && wn_hash_compare(keys->hashes[key], hash) < 0)
 			key++;
-		if (key == keys->count || wn_hash_compare(keys->hashes[key], hash) != 0)
-			array->hashes[kept++] = hash;
+		if (key < keys->count && wn_hash_compare(keys->hashes[key], hash) == 0)
+			continue;
+		if (costs)
+			costs[kept] = costs[i];
+		array->hashes[kept++] = hash;
 	}
 	array->count = kept;
 }
@@ -185,6 +312,7 @@ struct wn_builder {
 	struct hash_list keys;
 	const struct wn_secret *secret;
 	struct hash_list negatives;
+	struct cost_list costs; /* of the negatives */
 	struct hash_array finished; /* of the last block; NULL hashes before */
 	struct wn_config config;
 	bool tiny;
@@ -216,6 +344,7 @@ void wn_builder_destroy(struct wn_builder *builder)
 		return;
 	free_list(&builder->keys);
 	free_list(&builder->negatives);
+	free(builder->costs.costs);
 	free(builder->finished.hashes);
 	free(builder);
 }
@@ -232,7 +361,14 @@ int wn_builder_add_hash(struct wn_builder *builder, struct wn_hash hash)
 
 int wn_builder_add_negative(struct wn_builder *builder, struct wn_hash hash)
 {
-	return append(&builder->negatives, hash);
+	return append_costly(&builder->negatives, &builder->costs, hash, 1);
+}
+
+int wn_builder_add_costly(struct wn_builder *builder, struct wn_hash hash, double cost)
+{
+	if (!(cost > 0 && cost <= MAX_COST))
+		return WN_ERR_INVALID;
+	return append_costly(&builder->negatives, &builder->costs, hash, cost);
 }
 
 void wn_builder_set_tiny(struct wn_builder *builder, bool tiny)
@@ -246,7 +382,8 @@ size_t wn_builder_count(const struct wn_builder *builder)
 }
 
 static int build_block(const struct wn_builder *builder, const struct hash_array *keys,
-		       const struct hash_array *negatives, struct wn__block_writer *writer)
+		       const struct hash_array *negatives, const double *costs,
+		       struct wn__block_writer *writer)
 {
 	const struct wn__kind *kind = builder->config.kind;
 	unsigned char params[WN_BLOCK_PARAMS_SIZE] = { 0 };
@@ -256,6 +393,7 @@ static int build_block(const struct wn_builder *builder, const struct hash_array
 		.key_count = keys->count,
 		.negatives = negatives->hashes,
 		.negative_count = negatives->count,
+		.costs = costs,
 		.tiny = builder->tiny,
 	};
 	int err = kind->build(&input, writer, params);
@@ -271,6 +409,7 @@ int wn_builder_finish(struct wn_builder *builder, void **blockp, size_t *sizep)
 {
 	struct hash_array keys = { NULL, 0 }, negatives = { NULL, 0 };
 	struct wn__block_writer writer = { 0 };
+	double *costs = NULL;
 	int err;
 
 	*blockp = NULL;
@@ -281,8 +420,12 @@ int wn_builder_finish(struct wn_builder *builder, void **blockp, size_t *sizep)
 	err = sort_list(&builder->negatives, &negatives);
 	if (err)
 		goto err;
-	drop_keys(&negatives, &keys);
-	err = build_block(builder, &keys, &negatives, &writer);
+	if (builder->config.kind->rebuilds)
+		err = sort_costs(&builder->negatives, &builder->costs, &negatives, &costs);
+	if (err)
+		goto err;
+	drop_keys(&negatives, costs, &keys);
+	err = build_block(builder, &keys, &negatives, costs, &writer);
 	if (err)
 		goto err;
 	*blockp = writer.block;
@@ -293,6 +436,7 @@ int wn_builder_finish(struct wn_builder *builder, void **blockp, size_t *sizep)
 err:
 	free(keys.hashes);
 	free(negatives.hashes);
+	free(costs);
 	return err;
 }
 

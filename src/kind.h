@@ -36,6 +36,9 @@ struct wn__build_input {
 	size_t key_count;
 	const struct wn_hash *negatives; /* ascending, no two equal, none a key */
 	size_t negative_count;
+	/* What a "maybe" to each of them costs, above 0: the sum of what was given for
+	 * this hash. NULL for kinds that do not rebuild: they deny each of them anyway. */
+	const double *costs;
 	bool tiny; /* short header, see block.h */
 };
 
@@ -63,6 +66,12 @@ struct wn__kind {
 	const char *name;
 	const struct wn__option *options;
 	size_t option_count;
+
+	/* How a filter of this kind learns after it was built: false, key by key, by what
+	 * lies beside its block (learned.h) and is addressed by a match; true, by being
+	 * built again from its run with what it was wrong about as negatives. Its matches
+	 * are then never known. */
+	bool rebuilds;
 
 	/* Refuse combinations of options that make no sense; may be NULL. Fills
 	 * `message` with a sentence. */
@@ -92,8 +101,15 @@ struct wn__kind {
 /* All kinds, NULL-terminated: a new kind adds its line in src/filter.c. */
 extern const struct wn__kind *const wn__kinds[];
 extern const struct wn__kind wn__kind_aqf;
+extern const struct wn__kind wn__kind_sscf;
 
 const struct wn__kind *wn__kind_by_id(unsigned id); /* NULL if there is none */
+
+/* The kind's `rebuilds`; false for kinds that are not known. For adapters. */
+WN_PUBLIC bool wn__kind_rebuilds(unsigned id);
+
+/* The number of the kind that the options are for. For adapters. */
+WN_PUBLIC unsigned wn__config_kind(const struct wn_config *config);
 
 /* The kind's defaults, nothing given. */
 void wn__config_init(struct wn_config *config, const struct wn__kind *kind);

@@ -76,8 +76,8 @@ WN_PUBLIC void wn__negatives_unview(const struct wn__negatives_view *view);
 
 /* The costliest, up to `wanted` of them, the costliest first; equal costs in the
  * order of the hashes. *topp is malloc()ed. */
-int wn__negatives_top(struct wn__negatives *negatives, size_t wanted, struct wn__negative **topp,
-		      size_t *countp);
+WN_PUBLIC int wn__negatives_top(struct wn__negatives *negatives, size_t wanted,
+				struct wn__negative **topp, size_t *countp);
 
 WN_PUBLIC void wn__negatives_describe(struct wn__negatives *negatives,
 				      struct wn__negatives_stats *statsp);

@@ -6,7 +6,12 @@
 
 #include "aqf_format.h"
 #include "aqf_internal.h"
+#include "kind.h"
 #include "runs.h"
+
+/* The shape under which the keys of filters without miniruns are kept: a slot a key, and
+ * any remainder. Only the stores' own search knows of it. */
+#define PLAIN_REMAINDER_BITS 8
 
 bool wn__run_is_valid(const struct wn__run *run)
 {
@@ -19,13 +24,18 @@ int wn__run_of_block(const struct wn_block_info *info, struct wn__run *runp)
 	struct wn__aqf_params params = wn__aqf_params_get(info->params);
 
 	memset(runp, 0, sizeof(*runp));
-	if (info->kind != WN_KIND_AQF)
+	if (!wn__kind_by_id(info->kind))
 		return WN_ERR_INVALID;
 	memcpy(runp->id, info->id, sizeof(runp->id));
 	runp->key_count = info->key_count;
-	runp->slots = params.slots;
 	runp->secret_id = info->secret_id;
-	runp->remainder_bits = params.remainder_bits;
+	if (info->kind == WN_KIND_AQF) {
+		runp->slots = params.slots;
+		runp->remainder_bits = params.remainder_bits;
+	} else {
+		runp->slots = info->key_count ? info->key_count : 1;
+		runp->remainder_bits = PLAIN_REMAINDER_BITS;
+	}
 	return wn__run_is_valid(runp) ? 0 : WN_ERR_INVALID;
 }
 

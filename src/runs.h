@@ -40,8 +40,10 @@ struct wn__run {
 			 * not compared. */
 };
 
-/* From a block's header; owner becomes 0. WN_ERR_INVALID for a kind of filter that
- * has no miniruns, or parameters out of range. */
+/* From a block's header; owner becomes 0. A filter of a kind without miniruns has a
+ * run like any other, to be streamed, under slots and remainder bits of its own making;
+ * put it with all 16 bytes of each hash if a filter is to be built from it again.
+ * WN_ERR_INVALID: a kind that is not known, or parameters out of range. */
 WN_PUBLIC int wn__run_of_block(const struct wn_block_info *info, struct wn__run *runp);
 
 /* One stored hash, as far as it is known: a run may hold the first bytes of each

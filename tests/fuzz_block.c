@@ -1,10 +1,10 @@
 /* fuzz_block.c - libFuzzer target: any bytes as a filter block.
  *
- * The first byte chooses what is done with the others. As they are, nearly all
- * stop at magic and checksum; so in the other modes these are put right first,
- * and the input gets to the filter inside. Nothing is asked of the answers,
- * but that there is one, that nothing is read outside the block (the sanitizers
- * see to it) and that two ways of asking agree. */
+ * The first byte chooses what is done with the others, and for which kind of filter.
+ * As they are, nearly all stop at magic and checksum; so in the other modes these are
+ * put right first, and the input gets to the filter inside. Nothing is asked of the
+ * answers, but that there is one, that nothing is read outside the block (the
+ * sanitizers see to it) and that two ways of asking agree. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,16 +21,17 @@ enum { AS_IT_IS, REPAIR_FULL, REPAIR_TINY, MODES };
 #define QUERIES 64
 
 static struct wn_secret *secret;
+static const unsigned kinds[] = { WN_KIND_AQF, WN_KIND_SSCF };
 
 /* Sizes and params stay the fuzzer's, but for the payload size: one value fits. */
-static void repair_full(unsigned char *block, size_t size)
+static void repair_full(unsigned char *block, size_t size, unsigned kind)
 {
 	if (size < WN__BLOCK_MIN_SIZE)
 		return;
 	memset(block + size - WN__BLOCK_TRAILER_SIZE, 0, WN__BLOCK_TRAILER_SIZE);
 	wn__block_set_magic(block);
 	wn__block_set_version(block, WN__BLOCK_VERSION);
-	wn__block_set_kind(block, WN_KIND_AQF);
+	wn__block_set_kind(block, kind);
 	wn__block_set_flags(block, 0);
 	wn__block_set_header_size(block, WN__BLOCK_HEADER_SIZE);
 	wn__block_set_payload_size(block, size - WN__BLOCK_MIN_SIZE);
@@ -39,7 +40,7 @@ static void repair_full(unsigned char *block, size_t size)
 	wn__block_set_payload_sum(block, size - WN__BLOCK_MIN_SIZE);
 }
 
-static void repair_tiny(unsigned char *block, size_t size)
+static void repair_tiny(unsigned char *block, size_t size, unsigned kind)
 {
 	unsigned char *end = block + size;
 
@@ -47,7 +48,7 @@ static void repair_tiny(unsigned char *block, size_t size)
 		return;
 	memset(end - WN__BLOCK_TRAILER_SIZE, 0, WN__BLOCK_TRAILER_SIZE);
 	wn__tiny_set_magic(end);
-	wn__tiny_set_version_and_kind(end, WN__TINY_VERSION, WN_KIND_AQF);
+	wn__tiny_set_version_and_kind(end, WN__TINY_VERSION, kind);
 	wn__tiny_set_secret_id(end, wn_secret_id(secret));
 	wn__tiny_set_sum(block, size);
 }
@@ -113,6 +114,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const unsigned char seed[WN_SEED_SIZE] = { 1 };
 	unsigned char *block;
+	unsigned kind;
 
 	if (!secret && wn_secret_create(seed, &secret))
 		return 0;
@@ -123,10 +125,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!block)
 		return 0;
 	memcpy(block, data + 1, size - 1);
+	kind = kinds[data[0] / MODES % (sizeof(kinds) / sizeof(kinds[0]))];
 	if (data[0] % MODES == REPAIR_FULL)
-		repair_full(block, size - 1);
+		repair_full(block, size - 1, kind);
 	else if (data[0] % MODES == REPAIR_TINY)
-		repair_tiny(block, size - 1);
+		repair_tiny(block, size - 1, kind);
 	try_block(block, size - 1, WN_CHECK_HEADER);
 	try_block(block, size - 1, WN_CHECK_ALL);
 	try_thaw(block, size - 1);

@@ -102,6 +102,25 @@ START_TEST(the_ends_of_a_range_are_allowed)
 }
 END_TEST
 
+START_TEST(every_kind_has_a_name_and_a_number)
+{
+	struct wn_config *config = parse("sscf:bits_per_key=10.5;vulnerable_share=0.5");
+
+	ck_assert_uint_eq(wn__config_kind(config), WN_KIND_SSCF);
+	ck_assert(config->values[option_index(config, "bits_per_key")] == 10.5);
+	ck_assert(config->values[option_index(config, "vulnerable_share")] == 0.5);
+	ck_assert(wn__kind_rebuilds(WN_KIND_SSCF));
+	ck_assert(!wn__kind_rebuilds(WN_KIND_AQF));
+	ck_assert(!wn__kind_rebuilds(255));
+	wn_config_destroy(config);
+	assert_refused("sscf:remainder_bits=9");
+	assert_said("bits_per_key, vulnerable_share, listed_share, hashes");
+	assert_refused("sscf:bits_per_key=0.5");
+	assert_refused("sscf:hashes=33");
+	assert_refused("sscf:listed_share=0");
+}
+END_TEST
+
 START_TEST(numbers_are_read_as_c_reads_them)
 {
 	static const char *const numbers[] = {
@@ -159,7 +178,7 @@ START_TEST(an_unknown_kind_is_named_with_the_known_ones)
 {
 	assert_refused("bloom2:load=0.5");
 	assert_said("\"bloom2\"");
-	assert_said("aqf");
+	assert_said("aqf, sscf");
 	assert_refused("");
 	assert_said("aqf");
 	assert_refused("aqfx");
@@ -377,6 +396,7 @@ int main(void)
 	tcase_add_test(good, a_kind_alone_means_its_defaults);
 	tcase_add_test(good, given_options_are_set_and_the_others_stay);
 	tcase_add_test(good, the_ends_of_a_range_are_allowed);
+	tcase_add_test(good, every_kind_has_a_name_and_a_number);
 	tcase_add_test(good, numbers_are_read_as_c_reads_them);
 	tcase_add_test(good, random_numbers_come_back_exactly);
 	tcase_add_test(good, the_locale_changes_nothing);

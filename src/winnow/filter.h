@@ -13,7 +13,8 @@ WN_BEGIN_DECLS
 
 /* Kind numbers, as they stand in blocks. */
 enum wn_kind {
-	WN_KIND_AQF = 1
+	WN_KIND_AQF = 1, /* adaptive quotient filter */
+	WN_KIND_SSCF = 2 /* seesaw counting filter, frozen */
 };
 
 /* Where a query matched: what the reverse map is asked with. */
@@ -50,9 +51,13 @@ WN_PUBLIC void wn_builder_destroy(struct wn_builder *builder);
 WN_PUBLIC int wn_builder_add(struct wn_builder *builder, const void *key, size_t size);
 WN_PUBLIC int wn_builder_add_hash(struct wn_builder *builder, struct wn_hash hash);
 
-/* Name a hash that the finished filter must answer "no" (unless a key with
- * the same full hash is added: keys win). */
+/* Name a hash that the finished filter should answer "no" (unless a key with
+ * the same full hash is added: keys win). An "aqf" filter always does; a kind that has
+ * only so much room for them ("sscf") sees to the costliest first. `cost`, above 0 and
+ * up to 1e15 (WN_ERR_INVALID otherwise), is what a wrong "maybe" costs, in any unit.
+ * Naming a hash again adds to its cost; wn_builder_add_negative() adds 1. */
 WN_PUBLIC int wn_builder_add_negative(struct wn_builder *builder, struct wn_hash hash);
+WN_PUBLIC int wn_builder_add_costly(struct wn_builder *builder, struct wn_hash hash, double cost);
 
 /* Ask for the short block header (block.h) from now on: for hosts with many
  * small filters that keep the secret elsewhere. A filter of more than 64 KiB
@@ -108,13 +113,13 @@ WN_PUBLIC const struct wn_secret *wn_filter_secret(const struct wn_filter *filte
 /* ---- describe ----------------------------------------------------------- */
 
 struct wn_filter_info {
-	const char *kind;      /* "aqf" */
+	const char *kind;      /* "aqf", "sscf" */
 	unsigned char id[WN_BLOCK_ID_SIZE];
 	uint64_t key_count;
-	uint64_t slots;        /* home slots */
-	uint64_t used_slots;
-	uint64_t extensions;   /* slots that hold extensions */
-	unsigned remainder_bits;
+	uint64_t slots;        /* aqf: home slots; sscf: seesaw cells */
+	uint64_t used_slots;   /* sscf: cells that are set */
+	uint64_t extensions;   /* aqf: slots that hold extensions; sscf: modulator cells in use */
+	unsigned remainder_bits; /* aqf */
 	double load;           /* used_slots / slots */
 	double bits_per_key;   /* of the whole block */
 	double expected_fpr;

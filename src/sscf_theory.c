@@ -1,0 +1,197 @@
+/* sscf_theory.c - parameters of seesaw counting filters by formula. */
+#include <math.h>
+
+#include "sscf_format.h"
+#include "sscf_theory.h"
+
+/* ---- the frozen form: layout -------------------------------------------- */
+
+#define LEAST_BLOCK 512        /* a cache line */
+#define LARGEST_BLOCK 32768    /* beyond, one block may as well be all */
+#define FEWEST_BLOCKS 16       /* fewer: their size is made to fit, not their number */
+#define ACCURACY_LOSS (4.0 / 3)
+#define MANY_KEYS 65536 /* in a block: chance evens out */
+
+static double power(double base, unsigned exponent)
+{
+	double result = 1;
+
+	for (; exponent; exponent >>= 1, base *= base)
+		if (exponent & 1)
+			result *= base;
+	return result;
+}
+
+/* Keys fall into blocks by chance: the mean of the rate over a Poisson distribution. */
+double wn__sscf_blocked_rate(double keys_per_block, double block_cells, unsigned hashes)
+{
+	double spread = 8 * sqrt(keys_per_block) + 8;
+	double first = floor(keys_per_block > spread ? keys_per_block - spread : 0);
+	double last = keys_per_block + spread;
+	double chance = exp(first * log(keys_per_block) - keys_per_block - lgamma(first + 1));
+	double missed_by_key = pow(1 - 1 / block_cells, hashes);
+	double empty = pow(missed_by_key, first);
+	double rate = 0;
+
+	if (keys_per_block > MANY_KEYS)
+		return power(-expm1(-hashes * keys_per_block / block_cells), hashes);
+	for (double keys = first; keys <= last; keys++) {
+		rate += chance * power(1 - empty, hashes);
+		chance *= keys_per_block / (keys + 1);
+		empty *= missed_by_key;
+	}
+	return rate;
+}
+
+/* The same when all cells are one block. */
+static double plain_rate(double keys, double cells, unsigned hashes)
+{
+	return power(-expm1(-(double)hashes * keys / cells), hashes);
+}
+
+/* blocks == 1: one block with all keys in it. */
+static double rate_of(double keys, double cells, double blocks, unsigned hashes)
+{
+	if (blocks < 2)
+		return plain_rate(keys, cells, hashes);
+	return wn__sscf_blocked_rate(keys / blocks, cells / blocks, hashes);
+}
+
+/* The best number of functions: that of a Bloom filter or a few less. */
+static unsigned best_hashes(double keys, double cells, double blocks, double *ratep)
+{
+	double guess = cells / keys * M_LN2;
+	unsigned hashes = guess < 1 ? 1 : guess > WN__SSCF_MAX_HASHES - 1 ? WN__SSCF_MAX_HASHES
+									  : (unsigned)guess + 1;
+
+	*ratep = rate_of(keys, cells, blocks, hashes);
+	while (hashes > 1) {
+		double fewer = rate_of(keys, cells, blocks, hashes - 1);
+
+		if (fewer > *ratep)
+			break;
+		*ratep = fewer;
+		hashes--;
+	}
+	return hashes;
+}
+
+static unsigned settle_hashes(double keys, double cells, double blocks, unsigned given,
+			      double *ratep)
+{
+	if (!given)
+		return best_hashes(keys, cells, blocks, ratep);
+	*ratep = rate_of(keys, cells, blocks, given);
+	return given;
+}
+
+static struct wn__sscf_shape shape_of(uint64_t cells, uint64_t keys, uint64_t blocks,
+				      unsigned hashes)
+{
+	struct wn__sscf_shape shape = {.blocks = (uint32_t)blocks};
+
+	shape.block_cells = (uint32_t)(cells / blocks);
+	shape.hashes = settle_hashes((double)keys, (double)cells, (double)blocks, hashes,
+				     &shape.rate);
+	return shape;
+}
+
+struct wn__sscf_shape wn__sscf_choose_shape(uint64_t cells, uint64_t keys, unsigned hashes)
+{
+	double one_block;
+	uint64_t size = LEAST_BLOCK;
+
+	if (cells < 2 * LEAST_BLOCK)
+		return shape_of((cells + 7) / 8 * 8, keys, 1, hashes);
+	settle_hashes((double)keys, (double)cells, 1, hashes, &one_block);
+	for (; size <= LARGEST_BLOCK && size <= cells / 2; size *= 2) {
+		uint64_t blocks = (cells + size / 2) / size;
+		struct wn__sscf_shape shape;
+
+		if (blocks < FEWEST_BLOCKS)
+			shape = shape_of(cells / blocks / 8 * 8 * blocks, keys, blocks, hashes);
+		else
+			shape = shape_of(blocks * size, keys, blocks, hashes);
+		if (shape.rate <= ACCURACY_LOSS * one_block)
+			return shape;
+	}
+	/* One block's cells are counted with 32 bits. */
+	if (cells <= UINT32_MAX - 7)
+		return shape_of((cells + 7) / 8 * 8, keys, 1, hashes);
+	return shape_of(cells / LARGEST_BLOCK * LARGEST_BLOCK, keys, cells / LARGEST_BLOCK, hashes);
+}
+
+/* ---- the frozen form: whom to serve ------------------------------------- */
+
+#define LEAST_EXPONENT (-64) /* of two */
+#define LEAST_MODULATOR 4    /* cells */
+
+unsigned wn__sscf_cost_class(double cost)
+{
+	int exponent;
+	double fraction = frexp(cost, &exponent); /* 0.5 to 1 */
+
+	if (exponent < LEAST_EXPONENT)
+		return 0;
+	if (exponent >= LEAST_EXPONENT + WN__SSCF_COST_CLASSES / 4)
+		return WN__SSCF_COST_CLASSES - 1;
+	return (unsigned)(exponent - LEAST_EXPONENT) * 4 + (unsigned)((fraction - 0.5) * 8);
+}
+
+/* With v vulnerable keys served, v * rate functions are modulated. That raises the rate
+ * for all others by
+ *   c * w * n / N         for the bits the modulator takes from the cells, c = ln(2)^2,
+ *   k (1 - p) * v rate / n   for second rounds that find a modulator cell in use,
+ * relatively, with p the share of set cells, w the bits of a modulator cell, N the keys.
+ * The sum is least at this n: */
+static double modulator_for(double modulated, double keys, double second, double width)
+{
+	return sqrt(second * modulated * keys / (M_LN2 * M_LN2 * width));
+}
+
+static double rise(double modulated, double keys, double second, double width)
+{
+	return 2 * sqrt(M_LN2 * M_LN2 * width * second * modulated / keys);
+}
+
+struct wn__sscf_choice wn__sscf_choose_vulnerable(const struct wn__sscf_costs *costs, uint64_t keys,
+						  double bits_per_key, double rate,
+						  unsigned hashes, unsigned modulator_bits,
+						  double listed_share, uint64_t limit)
+{
+	struct wn__sscf_choice best = {0};
+	double second = hashes * exp(-(double)hashes / bits_per_key);
+	double total = 0, served = 0, best_gain = 0;
+	uint64_t count = 0;
+
+	for (unsigned at = 0; at < WN__SSCF_COST_CLASSES; at++)
+		total += costs->sum[at];
+	total /= listed_share;
+	/* Within a class the gain first falls, then rises: the class's ends are enough. */
+	for (unsigned at = WN__SSCF_COST_CLASSES; at-- > 0 && count < limit;) {
+		uint64_t room = limit - count;
+		uint64_t taken = costs->count[at] < room ? costs->count[at] : room;
+		double modulated, gain;
+
+		if (taken == 0)
+			continue;
+		count += taken;
+		served += costs->sum[at] * (double)taken / (double)costs->count[at];
+		modulated = (double)count * rate;
+		gain = served - (total - served) * rise(modulated, (double)keys, second,
+							modulator_bits);
+		if (gain <= best_gain)
+			continue;
+		best_gain = gain;
+		best = (struct wn__sscf_choice){
+			.vulnerable = count,
+			.cost_class = at,
+			.of_class = taken,
+			.modulator_cells = (uint64_t)ceil(modulator_for(modulated, (double)keys,
+									second, modulator_bits)),
+		};
+	}
+	if (best.vulnerable && best.modulator_cells < LEAST_MODULATOR)
+		best.modulator_cells = LEAST_MODULATOR;
+	return best;
+}
