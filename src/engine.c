@@ -1,5 +1,7 @@
 /* engine.c - what a database's filters learn from; see engine.h. */
 #include <errno.h>
+#include <float.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,6 +10,7 @@
 #include "alloc.h"
 #include "bytes.h"
 #include "engine.h"
+#include "kind.h"
 
 #define QUEUE_LENGTH 4096
 #define SAVE_MS 1000
@@ -24,6 +27,7 @@ static void free_engine(struct wn__engine *engine)
 	free(engine->reported);
 	wn__learned_destroy(engine->learned);
 	wn__negatives_destroy(engine->negatives);
+	wn__rebuilds_destroy(engine->rebuilds);
 	free(engine);
 }
 
@@ -49,6 +53,11 @@ int wn__engine_create(const struct wn__engine_options *options, const struct wn_
 				 ENOMEM;
 	if (!err)
 		err = wn__negatives_create(NULL, wn_secret_seed(secret), &engine->negatives);
+	if (!err && options->config && wn__kind_rebuilds(wn__config_kind(options->config)))
+		err = wn__rebuilds_create(options->config, secret,
+					  options->learned_bytes ? options->learned_bytes :
+								   WN__LEARNED_BUDGET,
+					  &engine->rebuilds);
 	if (err) {
 		free_engine(engine);
 		return err;
@@ -80,11 +89,14 @@ void wn__engine_describe(struct wn__engine *engine, struct wn__engine_stats *sta
 {
 	struct wn__learned_stats learned;
 	struct wn__negatives_stats negatives;
+	struct wn__rebuilds_stats rebuilds = {0};
 
 	*statsp = (struct wn__engine_stats){0};
 	wn__learned_describe(engine->learned, &learned);
 	wn__negatives_describe(engine->negatives, &negatives);
 	wn__worker_describe(engine, statsp);
+	if (engine->rebuilds)
+		wn__rebuilds_describe(engine->rebuilds, &rebuilds);
 	statsp->negatives = negatives.count;
 	statsp->lessons_dropped = learned.dropped_lessons;
 	statsp->repeated_false_positives = get_count(engine, WN__REPEATED_FALSE_POSITIVES);
@@ -101,7 +113,9 @@ void wn__engine_describe(struct wn__engine *engine, struct wn__engine_stats *sta
 	statsp->runs_retired = get_count(engine, WN__RUNS_RETIRED);
 	statsp->carried_over = get_count(engine, WN__CARRIED_OVER);
 	statsp->lessons = learned.lessons;
-	statsp->learned_bytes = learned.bytes;
+	statsp->learned_bytes = learned.bytes + rebuilds.bytes;
+	statsp->rebuilt = rebuilds.built;
+	statsp->rebuild_failures = rebuilds.failed;
 }
 
 /* ---- learning ----------------------------------------------------------- */
@@ -134,6 +148,22 @@ static void learn_ranks_behind(struct wn__engine *engine, struct wn__lessons *le
 		err = learn_rank(engine, lessons, entry, ++rank);
 }
 
+/* A filter that learns by being built again. What it was wrong about counts as learned once
+ * there is a filter that was built against it. */
+static void learn_by_rebuilding(struct wn__engine *engine, const struct wn__trace_entry *entry)
+{
+	const struct wn__run *filter = &entry->filter;
+
+	wn__negatives_add(engine->negatives, filter->secret_id, entry->hash, 1);
+	if (!engine->rebuilds || !engine->runs ||
+	    !wn__rebuild_report(engine->rebuilds, filter, entry->hash))
+		return;
+	if (wn__rebuild_build(engine->rebuilds, engine->runs, filter) == 0)
+		wn__engine_count(engine, WN__ADAPTATIONS, 1);
+	else
+		wn__engine_count(engine, WN__MAP_MISSES, 1);
+}
+
 void wn__engine_learn(struct wn__engine *engine, const struct wn__trace_entry *entry)
 {
 	const struct wn__run *filter = &entry->filter;
@@ -141,6 +171,10 @@ void wn__engine_learn(struct wn__engine *engine, const struct wn__trace_entry *e
 	struct wn__lessons *lessons = NULL;
 	int err = WN_ERR_NOT_FOUND;
 
+	if (filter->rebuilds) {
+		learn_by_rebuilding(engine, entry);
+		return;
+	}
 	if (entry->match.known && engine->runs)
 		err = wn__learned_acquire(engine->learned, filter->id, shape, &lessons);
 	if (!err)
@@ -195,7 +229,8 @@ void wn__engine_carry_over(struct wn__engine *engine, const struct wn__negatives
 	if (limit > view->count)
 		limit = view->count;
 	while (added < limit &&
-	       wn_builder_add_negative(builder, view->negatives[added].hash) == 0)
+	       wn_builder_add_costly(builder, view->negatives[added].hash,
+				     fmax(view->negatives[added].cost, DBL_MIN)) == 0)
 		added++;
 	wn__engine_count(engine, WN__CARRIED_OVER, added);
 }

@@ -27,6 +27,7 @@
 
 #include "learned.h"
 #include "negatives.h"
+#include "rebuild.h"
 #include "runs.h"
 #include "saved.h"
 #include "trace.h"
@@ -39,6 +40,8 @@ struct wn__engine_options {
 	size_t learned_bytes; /* memory for lessons; 0: WN__LEARNED_BUDGET */
 	size_t queue_length;  /* false positives that may wait; 0: 4096 */
 	unsigned save_ms;     /* between two syncs of what is saved; 0: 1000 */
+	const struct wn_config *config; /* of new filters; copied. NULL: filters of kinds that
+					 * learn by being built again do not learn */
 };
 
 struct wn__engine_stats {
@@ -52,6 +55,7 @@ struct wn__engine_stats {
 	uint64_t negatives;
 	uint64_t map_runs, map_bytes, map_reads; /* of the store: runs, their size, pages read */
 	uint64_t saves, save_failures;
+	uint64_t rebuilt, rebuild_failures; /* filters of kinds that learn in this way */
 };
 
 enum wn__engine_counter {
@@ -90,6 +94,7 @@ struct wn__engine {
 	struct wn__learned *learned;
 	struct wn__negatives *negatives; /* bound to the secret of new filters */
 	struct wn__runs *runs;           /* NULL until the database is open */
+	struct wn__rebuilds *rebuilds;   /* NULL: none of its filters is built again */
 	struct wn__saved *saved;         /* NULL: nothing is saved */
 	bool synchronous;
 	atomic_uint_fast64_t counters[WN__ENGINE_COUNTERS];

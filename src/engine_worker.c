@@ -182,7 +182,7 @@ static int note_owner(struct wn__engine *engine, const struct wn__run *run)
 static void put_run(struct wn__engine *engine, const struct wn__job *job)
 {
 	unsigned bits = job->run.remainder_bits + WN__PIECE_BITS + SPARE_BITS;
-	unsigned bytes = wn__run_hash_bytes(&job->run, bits);
+	unsigned bytes = job->run.rebuilds ? 16 : wn__run_hash_bytes(&job->run, bits);
 	int err = note_owner(engine, &job->run);
 
 	if (!err)
@@ -202,6 +202,8 @@ static void drop_runs(struct wn__engine *engine, uint64_t owner)
 		if (wn__runs_drop(engine->runs, owned[at].id) == 0)
 			wn__engine_count(engine, WN__RUNS_RETIRED, 1);
 		wn__learned_forget(engine->learned, owned[at].id);
+		if (engine->rebuilds)
+			wn__rebuild_forget(engine->rebuilds, owned[at].id);
 		owned[at] = owned[--engine->owned_count];
 	}
 }

@@ -29,6 +29,7 @@ int wn__run_of_block(const struct wn_block_info *info, struct wn__run *runp)
 	memcpy(runp->id, info->id, sizeof(runp->id));
 	runp->key_count = info->key_count;
 	runp->secret_id = info->secret_id;
+	runp->rebuilds = wn__kind_rebuilds(info->kind);
 	if (info->kind == WN_KIND_AQF) {
 		runp->slots = params.slots;
 		runp->remainder_bits = params.remainder_bits;

@@ -36,6 +36,7 @@ struct wn__run {
 	uint64_t slots;
 	uint32_t secret_id;
 	unsigned remainder_bits;
+	bool rebuilds;  /* it learns by being built again from the run: not kept, not compared */
 	uint64_t owner; /* the caller's own: the SSTable's number, say. Kept and listed,
 			 * not compared. */
 };

@@ -1,0 +1,454 @@
+/* test_engine.c - how the filters of a database learn, with a host that is a list of blocks. */
+#include <pthread.h>
+#include <string.h>
+
+#include <winnow/block.h>
+#include <winnow/error.h>
+#include <winnow/filter.h>
+
+#include "alloc.h"
+#include "common.h"
+#include "engine.h"
+#include "kind.h"
+
+/* One filter in twenty queries errs, of either kind. */
+static const char *const kinds[] = {"aqf:remainder_bits=4", "sscf:bits_per_key=6"};
+
+/* ---- a host ------------------------------------------------------------- */
+
+/* One table: numbers from `first` on are stored, 0 to KEYS - 1 of them. */
+#define KEYS 20000
+
+struct table {
+	struct wn__run run;
+	void *block;
+	struct wn_filter *filter;
+	struct wn__lessons *lessons;
+	struct wn__rebuild *rebuild;
+	uint64_t first;
+};
+
+struct host {
+	struct wn_config *config;
+	struct wn_secret *secret;
+	struct wn__engine *engine;
+};
+
+static struct host host_open(const char *kind, struct wn__engine_options options)
+{
+	struct wn__runs *runs;
+	struct host host;
+
+	ck_assert_int_eq(wn_config_parse(kind, NULL, 0, &host.config), 0);
+	host.secret = test_secret(7);
+	options.config = host.config;
+	ck_assert_int_eq(wn__engine_create(&options, host.secret, &host.engine), 0);
+	ck_assert_int_eq(wn__runs_memory_create(&runs), 0);
+	ck_assert_int_eq(wn__worker_adopt(host.engine, runs), 0);
+	ck_assert_int_eq(wn__worker_start(host.engine), 0);
+	return host;
+}
+
+static void host_close(struct host *host)
+{
+	wn__worker_stop(host->engine);
+	wn__engine_release(host->engine);
+	wn_config_destroy(host->config);
+	wn_secret_destroy(host->secret);
+}
+
+static struct wn__engine_stats host_stats(const struct host *host)
+{
+	struct wn__engine_stats stats;
+
+	wn__engine_describe(host->engine, &stats);
+	return stats;
+}
+
+static struct wn_hash hash_of(const struct host *host, uint64_t number)
+{
+	return wn_hash(host->secret, &number, sizeof(number));
+}
+
+/* Build a table as a host does: against what is known, and the run handed over. */
+static struct table table_build(struct host *host, uint64_t first, uint64_t owner)
+{
+	const struct wn__negatives_view *view = wn__negatives_view(host->engine->negatives);
+	struct table table = {.first = first};
+	struct wn_builder *builder;
+	struct wn_block_info info;
+	size_t size, count;
+
+	ck_assert_int_eq(wn_builder_create(host->config, host->secret, &builder), 0);
+	for (uint64_t i = 0; i < KEYS; i++)
+		expect(wn_builder_add_hash(builder, hash_of(host, first + i)) == 0);
+	wn__engine_carry_over(host->engine, view, builder);
+	wn__negatives_unview(view);
+	ck_assert_int_eq(wn_builder_finish(builder, &table.block, &size), 0);
+	ck_assert_int_eq(wn_block_read(table.block, size, WN_CHECK_HEADER, &info, NULL), 0);
+	ck_assert_int_eq(wn__run_of_block(&info, &table.run), 0);
+	table.run.owner = owner;
+	wn__worker_put(host->engine, &table.run, wn_builder_hashes(builder, &count));
+	ck_assert_int_eq(wn_filter_open(table.block, size, WN_CHECK_ALL, host->secret,
+					&table.filter, NULL), 0);
+	if (table.run.rebuilds)
+		table.rebuild = wn__rebuild_acquire(host->engine->rebuilds, table.run.id);
+	else
+		ck_assert_int_eq(wn__filter_lessons(host->engine->learned, table.filter,
+						    &table.lessons), 0);
+	wn_builder_destroy(builder);
+	return table;
+}
+
+static void table_free(struct table *table)
+{
+	wn__lessons_release(table->lessons);
+	wn__rebuild_release(table->rebuild);
+	wn_filter_close(table->filter);
+	free(table->block);
+}
+
+static bool table_asks(const struct table *table, struct wn_hash hash)
+{
+	struct wn_match match;
+	bool maybe = wn__filter_query_learned(table->filter, table->lessons, hash, &match) &&
+		     wn__rebuild_query(table->rebuild, hash);
+
+	if (maybe)
+		wn__trace_note(&table->run, hash, &match);
+	return maybe;
+}
+
+/* A lookup in one table; was it asked for nothing? */
+static bool look_up(struct host *host, const struct table *table, uint64_t number)
+{
+	bool traced = wn__engine_begin_lookup();
+	bool stored = number >= table->first && number < table->first + KEYS;
+	bool maybe = table_asks(table, hash_of(host, number));
+
+	expect(maybe || !stored);
+	wn__engine_end_lookup(host->engine, traced, maybe && stored, false);
+	return maybe && !stored;
+}
+
+/* The false positives among `count` absent numbers. */
+static uint64_t ask_absent(struct host *host, const struct table *table, uint64_t count)
+{
+	uint64_t wrong = 0;
+
+	for (uint64_t i = 0; i < count; i++)
+		wrong += look_up(host, table, (UINT64_C(1) << 40) + i);
+	wn__worker_drain(host->engine);
+	return wrong;
+}
+
+static void expect_stored(struct host *host, const struct table *table)
+{
+	for (uint64_t i = 0; i < KEYS; i++)
+		expect(!look_up(host, table, table->first + i));
+}
+
+/* ---- tests -------------------------------------------------------------- */
+
+START_TEST(a_false_positive_is_paid_for_once)
+{
+	struct host host = host_open(kinds[0], (struct wn__engine_options){
+		.synchronous = _i == 1, .queue_length = 1 << 16});
+	struct table table = table_build(&host, 0, 1);
+	struct wn__engine_stats stats;
+	uint64_t first;
+
+	wn__worker_drain(host.engine);
+	first = ask_absent(&host, &table, 10000);
+	ck_assert_uint_gt(first, 100);
+	ck_assert_uint_eq(ask_absent(&host, &table, 10000), 0);
+	expect_stored(&host, &table);
+	stats = host_stats(&host);
+	ck_assert_uint_eq(stats.false_positives, first);
+	ck_assert_uint_eq(stats.adaptations, first);
+	ck_assert_uint_eq(stats.repeated_false_positives, 0);
+	ck_assert_uint_eq(stats.negatives, first);
+	ck_assert_uint_eq(stats.map_runs, 1);
+	ck_assert_uint_ge(stats.map_bytes, 8 * KEYS);
+	ck_assert_uint_gt(stats.map_reads, 0);
+	table_free(&table);
+	host_close(&host);
+}
+END_TEST
+
+/* Built again and again, it errs less each time about what was asked. */
+START_TEST(a_filter_that_cannot_learn_a_key_is_built_again)
+{
+	struct host host = host_open(kinds[1], (struct wn__engine_options){
+		.synchronous = _i == 1, .queue_length = 1 << 16});
+	struct table table = table_build(&host, 0, 1);
+	struct wn__engine_stats stats;
+	uint64_t first, last = 0;
+
+	ck_assert(table.run.rebuilds);
+	wn__worker_drain(host.engine);
+	first = ask_absent(&host, &table, 2000);
+	for (unsigned round = 0; round < 4; round++)
+		last = ask_absent(&host, &table, 2000);
+	stats = host_stats(&host);
+	fprintf(stderr, "%" PRIu64 " false positives, then %" PRIu64 ", %" PRIu64 " filters built\n",
+		first, last, stats.rebuilt);
+	ck_assert_uint_gt(stats.rebuilt, 0);
+	ck_assert_uint_eq(stats.rebuild_failures, 0);
+	ck_assert_uint_lt(last, first / 4);
+	expect_stored(&host, &table);
+	table_free(&table);
+	host_close(&host);
+}
+END_TEST
+
+START_TEST(a_key_that_is_reported_is_not_denied)
+{
+	struct host host = host_open(kinds[_i], (struct wn__engine_options){.synchronous = true});
+	struct table table = table_build(&host, 0, 1);
+	struct wn__engine_stats stats;
+
+	wn__worker_drain(host.engine);
+	/* A deleted key: the filter says "maybe" and nothing is found. */
+	for (uint64_t i = 0; i < 1000; i++) {
+		bool traced = wn__engine_begin_lookup();
+
+		expect(table_asks(&table, hash_of(&host, i)));
+		wn__engine_end_lookup(host.engine, traced, false, false);
+	}
+	expect_stored(&host, &table);
+	stats = host_stats(&host);
+	if (_i == 0) {
+		/* Some were taken for another key of the same minirun, and that was wrong. */
+		ck_assert_uint_eq(stats.unfixable + stats.adaptations, 1000);
+		ck_assert_uint_gt(stats.unfixable, 900);
+	}
+	table_free(&table);
+	host_close(&host);
+}
+END_TEST
+
+START_TEST(what_comes_again_is_counted)
+{
+	struct host host = host_open(kinds[0], (struct wn__engine_options){.synchronous = true});
+	struct table table = table_build(&host, 0, 1);
+	struct wn__trace_entry entry = {.filter = table.run, .hash = hash_of(&host, 1 << 30)};
+
+	wn__engine_report(host.engine, &entry);
+	ck_assert_uint_eq(host_stats(&host).repeated_false_positives, 0);
+	wn__engine_report(host.engine, &entry);
+	wn__engine_report(host.engine, &entry);
+	ck_assert_uint_eq(host_stats(&host).repeated_false_positives, 2);
+	/* Another filter's is another. */
+	entry.filter.id[0] ^= 1;
+	wn__engine_report(host.engine, &entry);
+	ck_assert_uint_eq(host_stats(&host).repeated_false_positives, 2);
+	table_free(&table);
+	host_close(&host);
+}
+END_TEST
+
+START_TEST(the_next_filter_is_built_against_what_is_known)
+{
+	struct host host = host_open(kinds[_i], (struct wn__engine_options){
+		.synchronous = true});
+	struct table table = table_build(&host, 0, 1), next, stranger;
+	uint64_t first, carried, fresh;
+
+	wn__worker_drain(host.engine);
+	first = ask_absent(&host, &table, 1000);
+	ck_assert_uint_gt(first, 10);
+	/* What nobody knew about it asks the same of a table with other keys. */
+	stranger = table_build(&host, UINT64_C(1) << 50, 2);
+	next = table_build(&host, 0, 3);
+	wn__worker_drain(host.engine);
+	fresh = 0;
+	carried = 0;
+	for (uint64_t i = 0; i < 1000; i++) {
+		struct wn_hash hash = hash_of(&host, (UINT64_C(1) << 40) + i);
+
+		if (!wn_filter_query_hash(table.filter, hash, NULL))
+			continue;
+		carried += wn_filter_query_hash(next.filter, hash, NULL);
+		fresh += wn_filter_query_hash(stranger.filter, hash, NULL);
+	}
+	fprintf(stderr, "%" PRIu64 " false positives, %" PRIu64 " come again, %" PRIu64
+		" in another table\n", first, carried, fresh);
+	ck_assert_uint_le(carried, _i == 0 ? 0 : first / 10);
+	ck_assert_uint_le(fresh, _i == 0 ? 0 : first / 10);
+	table_free(&table);
+	table_free(&next);
+	table_free(&stranger);
+	host_close(&host);
+}
+END_TEST
+
+START_TEST(the_costliest_are_carried_over_and_not_all)
+{
+	struct host host = host_open(kinds[0], (struct wn__engine_options){.synchronous = true});
+	const struct wn__negatives_view *view;
+	struct wn_builder *builder;
+	void *block;
+	size_t size;
+
+	for (uint64_t i = 0; i < 3000; i++)
+		ck_assert_int_eq(wn__engine_add_negative(host.engine, host.secret,
+							 hash_of(&host, i), 1 + (i < 10)), 0);
+	view = wn__negatives_view(host.engine->negatives);
+	ck_assert_uint_eq(view->count, 3000);
+	ck_assert_int_eq(wn_builder_create(host.config, host.secret, &builder), 0);
+	for (uint64_t i = 0; i < 2000; i++)
+		expect(wn_builder_add_hash(builder, hash_of(&host, 10000 + i)) == 0);
+	wn__engine_carry_over(host.engine, view, builder);
+	ck_assert_uint_eq(host_stats(&host).carried_over, 2000);
+	ck_assert_int_eq(wn_builder_finish(builder, &block, &size), 0);
+	free(block);
+	wn_builder_reset(builder);
+	expect(wn_builder_add_hash(builder, hash_of(&host, 10000)) == 0);
+	wn__engine_carry_over(host.engine, view, builder);
+	ck_assert_uint_eq(host_stats(&host).carried_over, 2000 + WN__MIN_CARRIED);
+	wn__negatives_unview(view);
+	wn_builder_destroy(builder);
+	host_close(&host);
+}
+END_TEST
+
+START_TEST(a_table_that_goes_takes_everything_along)
+{
+	struct host host = host_open(kinds[_i], (struct wn__engine_options){.synchronous = true});
+	struct table one = table_build(&host, 0, 1), two = table_build(&host, KEYS, 2);
+	struct wn__engine_stats stats;
+
+	wn__worker_drain(host.engine);
+	for (unsigned round = 0; round < 3; round++) {
+		ask_absent(&host, &one, 3000);
+		ask_absent(&host, &two, 3000);
+	}
+	stats = host_stats(&host);
+	ck_assert_uint_eq(stats.map_runs, 2);
+	wn__worker_retire(host.engine, 1);
+	wn__worker_retire(host.engine, 2);
+	wn__worker_retire(host.engine, 3);
+	wn__worker_drain(host.engine);
+	stats = host_stats(&host);
+	ck_assert_uint_eq(stats.runs_retired, 2);
+	ck_assert_uint_eq(stats.map_runs, 0);
+	ck_assert_uint_eq(stats.map_bytes, 0);
+	ck_assert_uint_eq(stats.lessons, 0);
+	/* Readers that are still open go on, and teach nothing. */
+	expect_stored(&host, &one);
+	ask_absent(&host, &two, 3000);
+	table_free(&one);
+	table_free(&two);
+	host_close(&host);
+}
+END_TEST
+
+/* The worker is held up by a store that waits; the queue takes so many and drops the rest. */
+static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+static struct wn__runs *gated;
+static struct wn__runs_ops gated_ops;
+static const struct wn__runs_ops *real_ops;
+
+static int wait_and_look_up(struct wn__runs *runs, const struct wn__run *run, uint64_t minirun,
+			    uint32_t rank, struct wn__run_entry *entryp)
+{
+	pthread_mutex_lock(&gate);
+	pthread_mutex_unlock(&gate);
+	return real_ops->lookup(runs, run, minirun, rank, entryp);
+}
+
+START_TEST(a_full_queue_drops_and_counts)
+{
+	struct host host = host_open(kinds[0], (struct wn__engine_options){.queue_length = 16});
+	struct table table = table_build(&host, 0, 1);
+	struct wn__engine_stats stats;
+	uint64_t wrong = 0;
+
+	wn__worker_drain(host.engine);
+	gated = host.engine->runs;
+	real_ops = gated->ops;
+	gated_ops = *real_ops;
+	gated_ops.lookup = wait_and_look_up;
+	pthread_mutex_lock(&gate);
+	gated->ops = &gated_ops;
+	for (uint64_t i = 0; wrong < 100; i++)
+		wrong += look_up(&host, &table, (UINT64_C(1) << 40) + i);
+	pthread_mutex_unlock(&gate);
+	wn__worker_drain(host.engine);
+	stats = host_stats(&host);
+	ck_assert_uint_eq(stats.false_positives, 100);
+	/* One may have been in the worker's hands. */
+	ck_assert_uint_ge(stats.queue_drops, 100 - 17);
+	ck_assert_uint_eq(stats.adaptations + stats.queue_drops, 100);
+	expect_stored(&host, &table);
+	table_free(&table);
+	host_close(&host);
+}
+END_TEST
+
+static void *ask_for_long(void *given)
+{
+	void **both = given;
+
+	for (unsigned round = 0; round < 3; round++)
+		for (uint64_t i = 0; i < 20000; i++) {
+			look_up(both[0], both[1], (UINT64_C(1) << 40) + i);
+			look_up(both[0], both[1], i % KEYS);
+		}
+	return NULL;
+}
+
+START_TEST(threads_ask_while_it_learns)
+{
+	struct host host = host_open(kinds[_i], (struct wn__engine_options){0});
+	struct table table = table_build(&host, 0, 1);
+	void *both[] = {&host, &table};
+	pthread_t threads[4];
+
+	for (unsigned i = 0; i < 4; i++)
+		ck_assert_int_eq(pthread_create(&threads[i], NULL, ask_for_long, both), 0);
+	for (unsigned i = 0; i < 4; i++)
+		pthread_join(threads[i], NULL);
+	wn__worker_drain(host.engine);
+	expect_stored(&host, &table);
+	table_free(&table);
+	host_close(&host);
+}
+END_TEST
+
+START_TEST(a_stopped_engine_still_answers)
+{
+	struct host host = host_open(kinds[_i], (struct wn__engine_options){.synchronous = true});
+	struct table table = table_build(&host, 0, 1);
+
+	wn__worker_drain(host.engine);
+	ask_absent(&host, &table, 3000);
+	wn__worker_stop(host.engine);
+	expect_stored(&host, &table);
+	ask_absent(&host, &table, 3000);
+	table_free(&table);
+	wn__engine_release(host.engine);
+	wn_config_destroy(host.config);
+	wn_secret_destroy(host.secret);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("engine");
+	TCase *tests = tcase_create("engine");
+
+	suite_add_tcase(suite, tests);
+	tcase_add_loop_test(tests, a_false_positive_is_paid_for_once, 0, 2);
+	tcase_add_loop_test(tests, a_filter_that_cannot_learn_a_key_is_built_again, 0, 2);
+	tcase_add_loop_test(tests, a_key_that_is_reported_is_not_denied, 0, 2);
+	tcase_add_test(tests, what_comes_again_is_counted);
+	tcase_add_loop_test(tests, the_next_filter_is_built_against_what_is_known, 0, 2);
+	tcase_add_test(tests, the_costliest_are_carried_over_and_not_all);
+	tcase_add_loop_test(tests, a_table_that_goes_takes_everything_along, 0, 2);
+	tcase_add_test(tests, a_full_queue_drops_and_counts);
+	tcase_add_loop_test(tests, threads_ask_while_it_learns, 0, 2);
+	tcase_add_loop_test(tests, a_stopped_engine_still_answers, 0, 2);
+	return test_run(suite);
+}
