@@ -87,7 +87,7 @@ WN__INLINE void wn__sscf_clear_bit(unsigned char *bits, uint64_t at)
  * holds the last of them. */
 WN__INLINE unsigned wn__sscf_get_bits(const unsigned char *bits, uint64_t at, unsigned width)
 {
-	unsigned value = bits[at >> 3] >> (at & 7);
+	unsigned value = (unsigned)bits[at >> 3] >> (at & 7);
 
 	if ((at & 7) + width > 8)
 		value |= (unsigned)bits[(at >> 3) + 1] << (8 - (at & 7));
