@@ -141,6 +141,25 @@ WN_PUBLIC bool wn__engine_begin_lookup(void);
 WN_PUBLIC void wn__engine_end_lookup(struct wn__engine *engine, bool traced, bool found,
 				     bool failed);
 
+/* A batch of lookups, which began as one does, is over: its positives are sorted out, and
+ * then each of its keys is confirmed. A batch may bring a key twice; what is learned from it
+ * then is no less true. Filters under another secret than `secret_id` are left aside. */
+#define WN__BATCH_BUCKETS 256
+
+struct wn__batch {
+	struct wn__engine *engine;
+	bool traced;
+	bool lost; /* some positives are not here: of a key that was found, which is the last? */
+	size_t count;
+	struct wn__trace_entry entries[WN__TRACE_ENTRIES];
+	uint8_t first[WN__BATCH_BUCKETS], next[WN__TRACE_ENTRIES]; /* UINT8_MAX: none */
+};
+
+WN_PUBLIC void wn__engine_end_batch(struct wn__engine *engine, bool traced,
+				    struct wn__batch *batchp);
+WN_PUBLIC void wn__batch_confirm(struct wn__batch *batch, uint32_t secret_id,
+				 struct wn_hash hash, bool found, bool failed);
+
 /* Load what was saved in `directory` and, unless `read_only`, save there from now on: about
  * once a second, and when the worker stops. Between adopt and start. Lessons of filters
  * without a run are forgotten: their table went while nobody listened. That something cannot
