@@ -35,7 +35,7 @@ struct family_runs {
 	rocksdb_ingestexternalfileoptions_t *ingest_options;
 	pthread_mutex_t change; /* one put or drop at a time: the accounts stay right */
 	uint64_t files;         /* written so far */
-	char *directory;
+	char *directory;        /* NULL: read only */
 };
 
 static struct family_runs *to_family(struct wn__runs *runs)
@@ -247,13 +247,13 @@ static int family_put(struct wn__runs *runs, const struct wn__run *run,
 		      const struct wn_hash *hashes, unsigned hash_bytes)
 {
 	struct family_runs *family = to_family(runs);
-	size_t size = strlen(family->directory) + 32;
-	char *path = wn__alloc(size);
+	size_t size = family->directory ? strlen(family->directory) + 32 : 0;
+	char *path = size ? wn__alloc(size) : NULL;
 	struct wn__run_header header;
 	int err;
 
 	if (!path)
-		return ENOMEM;
+		return size ? ENOMEM : WN_ERR_READONLY;
 	wn__run_header_init(&header, run, hash_bytes);
 	pthread_mutex_lock(&family->change);
 	snprintf(path, size, "%s/run-%" PRIu64 ".sst", family->directory, ++family->files);
@@ -299,6 +299,8 @@ static int family_drop(struct wn__runs *runs, const unsigned char *id)
 	bool had;
 	int err;
 
+	if (!family->directory)
+		return WN_ERR_READONLY;
 	pthread_mutex_lock(&family->change);
 	had = get_header(family, id, &header);
 	err = had ? 0 : get_page(family, id, 0, buffer, 0, &size);
@@ -389,8 +391,10 @@ static int sweep_directory(const char *directory)
 
 static int open_directory(struct family_runs *family, const char *directory)
 {
-	size_t size = strlen(directory) + 1;
+	size_t size = directory ? strlen(directory) + 1 : 0;
 
+	if (!directory)
+		return 0;
 	family->directory = wn__alloc(size);
 	if (!family->directory)
 		return ENOMEM;

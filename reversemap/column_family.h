@@ -13,7 +13,8 @@ WN_BEGIN_DECLS
  *
  * Runs come in as SST files, which are written in `directory` first: a directory of
  * the store's own on the database's file system, made if it is not there. What a
- * crash left in it is swept. If it cannot be made or read, that is an errno.
+ * crash left in it is swept. If it cannot be made or read, that is an errno. NULL:
+ * the store is to be read only, and a put is WN_ERR_READONLY.
  *
  * A put waits for RocksDB, a write stall included: from a flush, a compaction or a
  * listener it would wait for ever. */

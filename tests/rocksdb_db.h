@@ -222,7 +222,7 @@ static inline void db_compact(struct db *db)
 static inline void db_key(uint64_t number, char *key)
 {
 	uint32_t group = (uint32_t)(number / 16) * UINT32_C(2654435761);
-	char text[DB_KEY_SIZE + 1];
+	char text[32]; /* for any number, if the compiler asks */
 
 	snprintf(text, sizeof(text), "%08" PRIx32 "%010" PRIu64, group, number);
 	memcpy(key, text, DB_KEY_SIZE);

@@ -8,141 +8,20 @@
 #include <sys/wait.h>
 
 #include "alloc.h"
-#include "rocksdb_db.h"
-
-/* Short remainders: one query in some 20 is a false positive, of each table. */
-#define SHORT "aqf:remainder_bits=4"
-
-/* Set by those who want many. */
-static bool many;
-
-/* Even numbers are keys. */
-static uint64_t numbers(void)
-{
-	return many && !test_is_quick() ? 400000 : 40000;
-}
-
-/* Absent numbers that are asked for: odd ones, from all over. */
-static uint64_t absent_count(void)
-{
-	return numbers() / 20;
-}
-
-static uint64_t absent(uint64_t i)
-{
-	return i * (numbers() / absent_count()) | 1;
-}
-
-/* ---- databases that learn ----------------------------------------------- */
-
-struct learner {
-	struct db db;
-	struct wn_rocksdb *wn;
-};
-
-static struct wn_rocksdb_options quickly(void)
-{
-	return (struct wn_rocksdb_options){
-		.filter = SHORT,
-		.synchronous = true,
-		.queue_length = 1 << 17,
-	};
-}
-
-static struct learner learner_open(const struct db_setup *setup,
-				   const struct wn_rocksdb_options *options)
-{
-	struct learner learner = {.db.options = rocksdb_options_create()};
-	char *error = NULL;
-
-	db_set_options(&learner.db, setup);
-	db_set_table(&learner.db, setup);
-	if (many)
-		rocksdb_options_set_write_buffer_size(learner.db.options, 1 << 20);
-	rocksdb_options_set_uint64add_merge_operator(learner.db.options);
-	learner.db.reading = rocksdb_readoptions_create();
-	learner.db.rocks = wn_rocksdb_open(learner.db.options, test_path(setup->name), options,
-					   &learner.wn, &error);
-	expect_no(error);
-	ck_assert_ptr_nonnull(learner.db.rocks);
-	return learner;
-}
-
-static void learner_close(struct learner *learner)
-{
-	wn_rocksdb_close(learner->wn);
-	rocksdb_readoptions_destroy(learner->db.reading);
-	rocksdb_options_destroy(learner->db.options);
-}
-
-static struct learner learner_fill(const struct db_setup *setup,
-				   const struct wn_rocksdb_options *options)
-{
-	struct learner learner = learner_open(setup, options);
-
-	db_put(&learner.db, 0, numbers());
-	db_flush(&learner.db);
-	wn_rocksdb_drain(learner.wn);
-	return learner;
-}
-
-static struct wn_rocksdb_stats learner_stats(struct learner *learner)
-{
-	struct wn_rocksdb_stats stats;
-
-	wn_rocksdb_stats(learner->wn, &stats);
-	return stats;
-}
-
-/* What is stored under the number, 0 for nothing; values are numbers and never 0. */
-static uint64_t ask(struct learner *learner, uint64_t number)
-{
-	char key[DB_KEY_SIZE];
-	char *error = NULL;
-	uint64_t stored = 0;
-	size_t size;
-	char *value;
-
-	db_key(number, key);
-	value = wn_rocksdb_get(learner->wn, learner->db.reading, key, sizeof(key), &size, &error);
-	expect_no(error);
-	if (!value)
-		return 0;
-	expect(size == sizeof(stored));
-	memcpy(&stored, value, sizeof(stored));
-	rocksdb_free(value);
-	return stored;
-}
-
-/* Ask for the absent numbers; how many false positives did that cost? */
-static uint64_t ask_absent(struct learner *learner)
-{
-	uint64_t before = learner_stats(learner).false_positives, after;
-
-	for (uint64_t i = 0; i < absent_count(); i++)
-		expect(ask(learner, absent(i)) == 0);
-	wn_rocksdb_drain(learner->wn);
-	after = learner_stats(learner).false_positives;
-	fprintf(stderr, "%" PRIu64 " false positives\n", after - before);
-	return after - before;
-}
-
-static void expect_stored(struct learner *learner)
-{
-	for (uint64_t number = 2; number < numbers(); number += 2)
-		expect(ask(learner, number) == number);
-}
+#include "rocksdb_learner.h"
 
 /* ---- learning ----------------------------------------------------------- */
 
 static const struct {
 	struct db_setup setup;
-	bool many, worker, memory;
+	bool many, worker;
+	enum wn_rocksdb_store store;
 	size_t cache; /* bytes; 0: RocksDB's default */
 } kinds[] = {
 	{.setup = {.name = "at_once", .no_compaction = true}, .many = true},
 	{.setup = {.name = "worker", .no_compaction = true}, .many = true, .worker = true},
-	{.setup = {.name = "memory", .no_compaction = true}, .memory = true},
+	{.setup = {.name = "sidecar", .no_compaction = true}, .store = WN_ROCKSDB_SIDECAR},
+	{.setup = {.name = "memory", .no_compaction = true}, .store = WN_ROCKSDB_MEMORY},
 	{.setup = {.name = "levels"}, .worker = true},
 	{.setup = {.name = "evicted", .no_compaction = true, .partitioned = true,
 		   .cached_filters = true}, .cache = 1 << 20},
@@ -160,12 +39,10 @@ START_TEST(a_false_positive_is_paid_for_once)
 	if (kinds[_i].cache)
 		setup.cache = rocksdb_cache_create_lru(kinds[_i].cache);
 	options.synchronous = !kinds[_i].worker;
-	options.store = kinds[_i].memory ? WN_ROCKSDB_MEMORY : WN_ROCKSDB_SIDECAR;
+	options.store = kinds[_i].store;
 	learner = learner_fill(&setup, &options);
-	if (!setup.no_compaction) {
-		db_compact(&learner.db);
-		wn_rocksdb_drain(learner.wn);
-	}
+	if (!setup.no_compaction)
+		stop_compactions(&learner);
 	first = ask_absent(&learner);
 	ck_assert_uint_gt(first, absent_count() / 100);
 	ck_assert_uint_eq(ask_absent(&learner), 0);
@@ -384,7 +261,8 @@ static void *ask_until_stopped(void *given)
 {
 	struct asker *asker = given;
 
-	while (!atomic_load(asker->stop)) {
+	/* However slow the machine is, each has asked often enough to have been wrong. */
+	for (unsigned asked = 0; asked < 2000 || !atomic_load(asker->stop); asked++) {
 		uint64_t number = test_random(&asker->seed) % numbers();
 		uint64_t found;
 
@@ -433,8 +311,10 @@ START_TEST(a_full_queue_drops_and_closing_does_not_mind)
 	struct wn_rocksdb_options options = {.filter = SHORT, .queue_length = 1};
 	struct learner learner = learner_fill(&setup, &options);
 
-	for (uint64_t i = 0; i < absent_count(); i++)
-		expect(ask(&learner, absent(i)) == 0);
+	/* Often two tables are wrong about a number, and the worker would have to be done
+	 * with the one before the other is reported: sooner or later it is not. */
+	for (uint64_t i = 1; i < 100000000 && learner_stats(&learner).queue_drops == 0; i += 2)
+		expect(ask(&learner, i % 2000000 + numbers()) == 0);
 	ck_assert_uint_gt(learner_stats(&learner).queue_drops, 0);
 	/* Its last flush is made while it closes. */
 	db_put(&learner.db, 0, numbers());
@@ -472,36 +352,33 @@ static size_t visit_runs(const char *name, void (*fn)(const char *path))
 	return count;
 }
 
-static size_t count_tables(struct learner *learner)
-{
-	const rocksdb_livefiles_t *files = rocksdb_livefiles(learner->db.rocks);
-	int count = rocksdb_livefiles_count(files);
-
-	rocksdb_livefiles_destroy(files);
-	return (size_t)count;
-}
-
 START_TEST(runs_go_with_their_tables)
 {
 	static const struct db_setup setup = {.name = "retired"};
 	struct wn_rocksdb_options options = quickly();
-	struct learner learner = learner_fill(&setup, &options);
+	struct learner learner;
+	size_t tables;
 
+	options.store = WN_ROCKSDB_SIDECAR;
+	learner = learner_fill(&setup, &options);
 	for (int round = 0; round < 3; round++) {
 		db_put(&learner.db, 0, numbers() / 4);
 		db_flush(&learner.db);
 		db_compact(&learner.db);
 	}
-	wn_rocksdb_drain(learner.wn);
-	ck_assert_uint_gt(learner_stats(&learner).runs_retired, 0);
+	stop_compactions(&learner);
+	tables = count_tables(&learner);
+	ck_assert_uint_gt(learner_stats(&learner).runs_stored, tables);
+	/* RocksDB removes old tables when it likes, but before it is closed. */
 	learner_close(&learner);
+	ck_assert_uint_eq(visit_runs(setup.name, NULL), tables);
 	learner = learner_open(&setup, &options);
-	db_compact(&learner.db);
-	wn_rocksdb_drain(learner.wn);
-	ck_assert_uint_eq(visit_runs(setup.name, NULL), count_tables(&learner));
+	stop_compactions(&learner);
 	ck_assert_uint_gt(ask_absent(&learner), 0);
 	ck_assert_uint_eq(ask_absent(&learner), 0);
+	tables = count_tables(&learner);
 	learner_close(&learner);
+	ck_assert_uint_eq(visit_runs(setup.name, NULL), tables);
 }
 END_TEST
 
@@ -563,9 +440,11 @@ START_TEST(missing_and_damaged_runs_teach_nothing)
 {
 	struct db_setup setup = {.name = _i ? "damaged" : "missing", .no_compaction = true};
 	struct wn_rocksdb_options options = quickly();
-	struct learner learner = learner_fill(&setup, &options);
 	struct wn_rocksdb_stats stats;
+	struct learner learner;
 
+	options.store = WN_ROCKSDB_SIDECAR;
+	learner = learner_fill(&setup, &options);
 	learner_close(&learner);
 	ck_assert_uint_gt(visit_runs(setup.name, _i ? damage_run : remove_run), 1);
 	learner = learner_open(&setup, &options);

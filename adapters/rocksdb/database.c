@@ -1,32 +1,19 @@
-/* database.c - databases whose filters learn.
- *
- * Opening: the database first, the sidecar then. The database's lock keeps other processes
- * out of both, and tables that are written while it opens wait in the queue. Closing: the
- * same order, so that what the last flush built is stored, too. */
+/* database.c - databases whose filters learn; see database.h. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <winnow/error.h>
-#include <winnow/rocksdb.h>
 
 #include "alloc.h"
-#include "policy.h"
+#include "database.h"
 #include "saved.h"
+#include "state.h"
+#include "store.h"
 
-struct wn_rocksdb {
-	rocksdb_t *rocks;
-	struct wn__engine *engine;
-	struct wn__policy *policy;
-	struct wn_secret *secret;
-	bool secret_is_new;
-	char *directory; /* NULL: the store is in memory */
-};
-
-/* ---- open --------------------------------------------------------------- */
-
-static void set_error(char **errptr, const char *what, const char *why)
+void wn__set_error(char **errptr, const char *what, const char *why)
 {
 	size_t size = strlen(what) + strlen(why) + 16;
 	char *message = malloc(size); /* for rocksdb_free() */
@@ -37,23 +24,38 @@ static void set_error(char **errptr, const char *what, const char *why)
 	*errptr = message;
 }
 
-static int copy_directory(const char *path, const struct wn_rocksdb_options *given, char **copyp)
-{
-	const char *name = given->sidecar_directory ? given->sidecar_directory : path;
-	const char *suffix = given->sidecar_directory ? "" : ".winnow";
-	size_t size = strlen(name) + strlen(suffix) + 1;
+/* ---- all but the database ----------------------------------------------- */
 
-	if (given->store == WN_ROCKSDB_MEMORY)
-		return 0;
-	*copyp = wn__alloc(size);
-	if (!*copyp)
+static char *copy_text(const char *text)
+{
+	size_t size = strlen(text) + 1;
+	char *copy = wn__alloc(size);
+
+	if (copy)
+		memcpy(copy, text, size);
+	return copy;
+}
+
+static int copy_given(struct wn_rocksdb *wn, const char *path,
+		      const struct wn_rocksdb_options *given)
+{
+	wn->given = *given;
+	wn->given.filter = wn->given.sidecar_directory = NULL;
+	wn->path = copy_text(path);
+	wn->filter = given->filter ? copy_text(given->filter) : NULL;
+	if (given->store != WN_ROCKSDB_MEMORY)
+		wn->directory = wn__state_directory(path, given->sidecar_directory);
+	if (!wn->path || (given->filter && !wn->filter) ||
+	    (given->store != WN_ROCKSDB_MEMORY && !wn->directory))
 		return ENOMEM;
-	snprintf(*copyp, size, "%s%s", name, suffix);
-	/* "db/" means "db". */
-	if (!given->sidecar_directory && size > sizeof("/.winnow") &&
-	    (*copyp)[size - sizeof("/.winnow")] == '/')
-		memmove(*copyp + size - sizeof("/.winnow"), ".winnow", sizeof(".winnow"));
 	return 0;
+}
+
+static int make_secret(struct wn_rocksdb *wn)
+{
+	if (!wn->directory)
+		return wn_secret_create_random(&wn->secret);
+	return wn__saved_secret(wn->directory, &wn->secret, &wn->secret_is_new);
 }
 
 static int prepare(struct wn_rocksdb *wn, const char *path, const struct wn_rocksdb_options *given)
@@ -63,92 +65,38 @@ static int prepare(struct wn_rocksdb *wn, const char *path, const struct wn_rock
 		.learned_bytes = given->learned_bytes,
 		.queue_length = given->queue_length,
 	};
-	int err = copy_directory(path, given, &wn->directory);
+	int err = copy_given(wn, path, given);
 
-	if (err)
-		return err;
-	err = wn->directory ? wn__saved_secret(wn->directory, &wn->secret, &wn->secret_is_new) :
-			      wn_secret_create_random(&wn->secret);
+	if (!err)
+		err = make_secret(wn);
 	if (!err)
 		err = wn__engine_create(&options, wn->secret, &wn->engine);
-	return err;
-}
-
-static void retire_file(void *engine, uint64_t file)
-{
-	wn__worker_retire(engine, file);
-}
-
-static void release_engine(void *engine)
-{
-	wn__engine_release(engine);
-}
-
-static const struct wn__listener_calls listener_calls = {retire_file, release_engine};
-
-/* What rocksdb_open_column_families() is given. */
-struct families {
-	int count;
-	const char *const *names;
-	const rocksdb_options_t *const *options;
-	rocksdb_column_family_handle_t **handlesp;
-};
-
-/* A copy of the options with winnow's policy in it. */
-static int change_options(struct wn_rocksdb *wn, const struct wn_rocksdb_options *given,
-			  const rocksdb_options_t *options, bool listen, rocksdb_options_t **copyp)
-{
-	rocksdb_filterpolicy_t *shown = wn__policy_show(wn->policy, given->filter);
-	enum wn__shim_result result;
-
-	*copyp = NULL;
-	if (!shown)
-		return ENOMEM;
-	result = wn__shim_options(options, shown, listen ? &listener_calls : NULL,
-				  listen ? wn__engine_hold(wn->engine) : NULL, copyp);
-	if (result == WN__SHIM_OK)
-		return 0;
-	return result == WN__SHIM_NO_MEMORY ? ENOMEM : WN_ERR_INVALID;
-}
-
-static int open_families(struct wn_rocksdb *wn, const rocksdb_options_t *own, const char *path,
-			 const struct wn_rocksdb_options *given, const struct families *families,
-			 char **errptr)
-{
-	size_t count = (size_t)families->count;
-	rocksdb_options_t **options = wn__calloc(count + 1, sizeof(rocksdb_options_t *));
-	int err = options ? 0 : ENOMEM;
-
-	for (size_t i = 0; i < count && !err; i++)
-		err = change_options(wn, given, families->options[i], false, &options[i]);
-	if (!err)
-		wn->rocks = rocksdb_open_column_families(
-			own, path, families->count, families->names,
-			(const rocksdb_options_t *const *)options, families->handlesp, errptr);
-	for (size_t i = 0; options && options[i]; i++)
-		rocksdb_options_destroy(options[i]);
-	free(options);
-	return err;
-}
-
-static int open_rocks(struct wn_rocksdb *wn, const rocksdb_options_t *options, const char *path,
-		      const struct wn_rocksdb_options *given, const struct families *families,
-		      char **errptr)
-{
-	rocksdb_options_t *own = NULL;
-	int err = wn__policy_create(given->filter, wn->secret, wn->engine, &wn->policy);
-
-	if (!err)
-		err = change_options(wn, given, options, true, &own);
 	if (err)
 		return err;
-	if (families)
-		err = open_families(wn, own, path, given, families, errptr);
-	else
-		wn->rocks = rocksdb_open(own, path, errptr);
-	rocksdb_options_destroy(own);
-	return err;
+	wn->known = wn->directory && wn__state_belongs(wn->directory, path);
+	return wn__policy_create(wn->filter, wn->secret, wn->engine, &wn->policy);
 }
+
+struct wn_rocksdb *wn__database_create(const char *path, const struct wn_rocksdb_options *given,
+				       bool read_only, char **errptr)
+{
+	static const struct wn_rocksdb_options defaults;
+	struct wn_rocksdb *wn = wn__calloc(1, sizeof(*wn));
+	int err = ENOMEM;
+
+	if (wn) {
+		wn->read_only = read_only;
+		err = prepare(wn, path, given ? given : &defaults);
+	}
+	if (!err)
+		return wn;
+	wn__set_error(errptr, path, wn_strerror(err));
+	if (wn)
+		wn__database_finish(wn);
+	return NULL;
+}
+
+/* ---- the store ---------------------------------------------------------- */
 
 static int compare_numbers(const void *a, const void *b)
 {
@@ -174,45 +122,63 @@ static uint64_t *list_tables(struct wn_rocksdb *wn, size_t *countp)
 }
 
 /* Runs whose table went while nobody listened. */
-static void sweep(struct wn_rocksdb *wn)
+static int adopt(struct wn_rocksdb *wn)
 {
-	const struct wn__engine *engine = wn->engine;
+	struct wn__engine *engine = wn->engine;
 	size_t count;
 	uint64_t *tables = list_tables(wn, &count);
+	int err;
 
-	for (size_t i = 0; tables && i < engine->owned_count; i++) {
+	if (!tables) {
+		wn__runs_destroy(wn->runs);
+		wn->runs = NULL;
+		return ENOMEM;
+	}
+	if (!wn->read_only)
+		wn__store_move_in(wn->runs, tables, count);
+	err = wn__worker_adopt(engine, wn->runs);
+	for (size_t i = 0; !err && !wn->read_only && i < engine->owned_count; i++) {
 		uint64_t owner = engine->owned[i].owner;
 
-		if (!bsearch(&owner, tables, count, sizeof(owner), compare_numbers))
-			wn__worker_retire(wn->engine, owner);
+		if (!wn__is_table(owner, tables, count))
+			wn__worker_retire(engine, owner);
 	}
 	free(tables);
+	return err;
 }
 
-static int open_store(struct wn_rocksdb *wn)
+int wn__database_claim(struct wn_rocksdb *wn)
 {
-	struct wn__runs *runs;
-	int err = wn->directory ? wn__runs_sidecar_open(wn->directory, NULL, &runs) :
-				  wn__runs_memory_create(&runs);
+	if (!wn->directory || wn->read_only)
+		return 0;
+	if (mkdir(wn->directory, 0700) < 0 && errno != EEXIST)
+		return errno;
+	wn__state_claim(wn->directory, wn->path);
+	return wn->secret_is_new ? wn__save_secret(wn->directory, wn->secret) : 0;
+}
 
+int wn__database_open_store(struct wn_rocksdb *wn, rocksdb_column_family_handle_t *family)
+{
+	struct wn__place place = {
+		.db = wn->rocks,
+		.family = family,
+		.directory = wn->read_only && !wn->known ? NULL : wn->directory,
+		.read_only = wn->read_only,
+		.whole_hashes = wn->given.whole_hashes,
+	};
+	int err = wn__store_open(&place, &wn->runs);
+
+	if (!err)
+		err = adopt(wn);
 	if (err)
 		return err;
-	err = wn__worker_adopt(wn->engine, runs);
-	if (!err && wn->secret_is_new)
-		err = wn__save_secret(wn->directory, wn->secret);
-	if (err)
-		return err;
-	sweep(wn);
-	if (wn->directory)
-		wn__engine_keep(wn->engine, wn->directory, false);
+	if (place.directory)
+		wn__engine_keep(wn->engine, place.directory, wn->read_only);
 	return wn__worker_start(wn->engine);
 }
 
-/* In this order: what the database's last flush builds is still stored. */
-static void close_all(struct wn_rocksdb *wn)
+void wn__database_finish(struct wn_rocksdb *wn)
 {
-	if (wn->rocks)
-		rocksdb_close(wn->rocks);
 	if (wn->engine)
 		wn__worker_stop(wn->engine);
 	if (wn->policy)
@@ -220,61 +186,119 @@ static void close_all(struct wn_rocksdb *wn)
 	wn__engine_release(wn->engine);
 	wn_secret_destroy(wn->secret);
 	free(wn->directory);
+	free(wn->filter);
+	free(wn->path);
 	free(wn);
 }
 
-static bool open_all(struct wn_rocksdb *wn, const rocksdb_options_t *options, const char *path,
-		     const struct wn_rocksdb_options *given, const struct families *families,
-		     char **errptr)
-{
-	int err = prepare(wn, path, given);
+/* ---- open and close ----------------------------------------------------- */
 
-	if (!err)
-		err = open_rocks(wn, options, path, given, families, errptr);
+static void destroy_handle(rocksdb_column_family_handle_t **handlep)
+{
+	if (*handlep)
+		rocksdb_column_family_handle_destroy(*handlep);
+	*handlep = NULL;
+}
+
+static void close_all(struct wn_rocksdb *wn)
+{
+	if (wn->runs) {
+		wn__worker_drain(wn->engine);
+		wn__store_leave_family(wn->runs);
+	}
+	destroy_handle(&wn->family);
+	destroy_handle(&wn->default_family);
+	if (wn->opened_here)
+		rocksdb_close(wn->rocks);
+	wn__database_finish(wn);
+}
+
+/* Make winnow's family, or drop it if it is not wanted any more. */
+static void settle_family(struct wn_rocksdb *wn, const rocksdb_options_t *like, char **errptr)
+{
+	bool wanted = wn->given.store == WN_ROCKSDB_COLUMN_FAMILY;
+
+	if (wn->read_only)
+		return;
+	if (wanted && !wn->family) {
+		rocksdb_options_t *options = wn__family_options(like);
+
+		wn->family = rocksdb_create_column_family(wn->rocks, options, WN_ROCKSDB_REVERSEMAP,
+							  errptr);
+		rocksdb_options_destroy(options);
+		if (*errptr)
+			wn->family = NULL;
+	} else if (!wanted && wn->family) {
+		rocksdb_drop_column_family(wn->rocks, wn->family, errptr);
+		destroy_handle(&wn->family);
+	}
+}
+
+static bool open_all(struct wn_rocksdb *wn, const rocksdb_options_t *options,
+		     const struct wn__families *families, bool error_if_log, char **errptr)
+{
+	int err = wn__open_with_families(wn, options, families, error_if_log, errptr);
+
 	if (err) {
-		set_error(errptr, path, err == WN_ERR_INVALID ? "its tables are not block-based" :
-								wn_strerror(err));
+		wn__set_error(errptr, wn->path, err == WN_ERR_INVALID ?
+				      "its tables are not block-based" : wn_strerror(err));
 		return false;
 	}
 	if (!wn->rocks)
 		return false;
-	err = open_store(wn);
+	err = wn__database_claim(wn);
 	if (!err)
-		return true;
-	set_error(errptr, wn->directory ? wn->directory : path, wn_strerror(err));
-	for (int i = 0; families && i < families->count; i++) {
-		rocksdb_column_family_handle_destroy(families->handlesp[i]);
-		families->handlesp[i] = NULL;
-	}
-	return false;
+		settle_family(wn, options, errptr);
+	if (*errptr)
+		return false;
+	if (!err)
+		err = wn__database_open_store(wn, wn->family);
+	if (err)
+		wn__set_error(errptr, wn->directory ? wn->directory : wn->path, wn_strerror(err));
+	return !err;
 }
 
-static rocksdb_t *open_database(const rocksdb_options_t *options, const char *path,
-				const struct families *families,
-				const struct wn_rocksdb_options *given, struct wn_rocksdb **wnp,
-				char **errptr)
+static rocksdb_t *open_database(struct wn_rocksdb *wn, const rocksdb_options_t *options,
+				const struct wn__families *families, bool error_if_log,
+				struct wn_rocksdb **wnp, char **errptr)
 {
-	static const struct wn_rocksdb_options defaults;
-	struct wn_rocksdb *wn = wn__calloc(1, sizeof(*wn));
+	if (!wn)
+		return NULL;
+	if (open_all(wn, options, families, error_if_log, errptr)) {
+		*wnp = wn;
+		return wn->rocks;
+	}
+	for (int i = 0; wn->rocks && i < families->count; i++)
+		destroy_handle(&families->handlesp[i]);
+	close_all(wn);
+	return NULL;
+}
+
+static rocksdb_t *open_default(const rocksdb_options_t *options, const char *path, bool read_only,
+			       bool error_if_log, const struct wn_rocksdb_options *given,
+			       struct wn_rocksdb **wnp, char **errptr)
+{
+	static const char *const name = "default";
+	struct wn_rocksdb *wn = wn__database_create(path, given, read_only, errptr);
+	struct wn__families families = {1, &name, &options, wn ? &wn->default_family : NULL};
 
 	*wnp = NULL;
-	if (!wn) {
-		set_error(errptr, path, wn_strerror(ENOMEM));
-		return NULL;
-	}
-	if (!open_all(wn, options, path, given ? given : &defaults, families, errptr)) {
-		close_all(wn);
-		return NULL;
-	}
-	*wnp = wn;
-	return wn->rocks;
+	return open_database(wn, options, &families, error_if_log, wnp, errptr);
 }
 
 rocksdb_t *wn_rocksdb_open(const rocksdb_options_t *options, const char *path,
 			   const struct wn_rocksdb_options *given, struct wn_rocksdb **wnp,
 			   char **errptr)
 {
-	return open_database(options, path, NULL, given, wnp, errptr);
+	return open_default(options, path, false, false, given, wnp, errptr);
+}
+
+rocksdb_t *wn_rocksdb_open_for_read_only(const rocksdb_options_t *options, const char *path,
+					 unsigned char error_if_wal_file_exists,
+					 const struct wn_rocksdb_options *given,
+					 struct wn_rocksdb **wnp, char **errptr)
+{
+	return open_default(options, path, true, error_if_wal_file_exists, given, wnp, errptr);
 }
 
 rocksdb_t *wn_rocksdb_open_column_families(const rocksdb_options_t *options, const char *path,
@@ -284,19 +308,17 @@ rocksdb_t *wn_rocksdb_open_column_families(const rocksdb_options_t *options, con
 					   const struct wn_rocksdb_options *given,
 					   struct wn_rocksdb **wnp, char **errptr)
 {
-	struct families families = {count, names, family_options, handlesp};
+	struct wn__families families = {count, names, family_options, handlesp};
 
-	return open_database(options, path, &families, given, wnp, errptr);
+	*wnp = NULL;
+	return open_database(wn__database_create(path, given, false, errptr), options, &families,
+			     false, wnp, errptr);
 }
 
 void wn_rocksdb_close(struct wn_rocksdb *wn)
 {
-	if (!wn)
-		return;
-	rocksdb_close(wn->rocks);
-	wn->rocks = NULL;
-	wn__worker_stop(wn->engine);
-	close_all(wn);
+	if (wn)
+		close_all(wn);
 }
 
 void wn_rocksdb_drain(struct wn_rocksdb *wn)
@@ -307,38 +329,4 @@ void wn_rocksdb_drain(struct wn_rocksdb *wn)
 void wn_rocksdb_stats(struct wn_rocksdb *wn, struct wn_rocksdb_stats *statsp)
 {
 	wn__policy_describe(wn->policy, statsp);
-}
-
-/* ---- lookups ------------------------------------------------------------ */
-
-char *wn_rocksdb_get(struct wn_rocksdb *wn, const rocksdb_readoptions_t *options, const char *key,
-		     size_t size, size_t *value_sizep, char **errptr)
-{
-	bool traced = wn__engine_begin_lookup();
-	char *value = rocksdb_get(wn->rocks, options, key, size, value_sizep, errptr);
-
-	wn__engine_end_lookup(wn->engine, traced, value, *errptr);
-	return value;
-}
-
-char *wn_rocksdb_get_cf(struct wn_rocksdb *wn, const rocksdb_readoptions_t *options,
-			rocksdb_column_family_handle_t *family, const char *key, size_t size,
-			size_t *value_sizep, char **errptr)
-{
-	bool traced = wn__engine_begin_lookup();
-	char *value = rocksdb_get_cf(wn->rocks, options, family, key, size, value_sizep, errptr);
-
-	wn__engine_end_lookup(wn->engine, traced, value, *errptr);
-	return value;
-}
-
-rocksdb_pinnableslice_t *wn_rocksdb_get_pinned(struct wn_rocksdb *wn,
-					       const rocksdb_readoptions_t *options,
-					       const char *key, size_t size, char **errptr)
-{
-	bool traced = wn__engine_begin_lookup();
-	rocksdb_pinnableslice_t *value = rocksdb_get_pinned(wn->rocks, options, key, size, errptr);
-
-	wn__engine_end_lookup(wn->engine, traced, value, *errptr);
-	return value;
 }

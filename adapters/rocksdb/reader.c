@@ -69,9 +69,8 @@ void wn__reader_close(void *given)
 	free(reader);
 }
 
-static bool ask_and_note(const struct reader *reader, struct wn__bytes key)
+static bool ask_and_note(const struct reader *reader, struct wn_hash hash)
 {
-	struct wn_hash hash = wn_hash(wn_filter_secret(reader->filter), key.data, key.size);
 	struct wn_match match;
 
 	if (!wn__filter_query_learned(reader->filter, reader->lessons, hash, &match))
@@ -89,7 +88,8 @@ bool wn__reader_query(const void *given, struct wn__bytes key)
 		return true;
 	if (!reader->lessons)
 		return wn_filter_query(reader->filter, key.data, key.size, NULL);
-	return ask_and_note(reader, key);
+	return ask_and_note(reader,
+			    wn_hash(wn_filter_secret(reader->filter), key.data, key.size));
 }
 
 void wn__reader_query_batch(const void *given, const struct wn__bytes *keys, size_t count,
@@ -102,8 +102,6 @@ void wn__reader_query_batch(const void *given, const struct wn__bytes *keys, siz
 	for (size_t i = 0; i < count && filter; i++)
 		hashes[i] = wn_hash(wn_filter_secret(filter), keys[i].data, keys[i].size);
 	wn_filter_query_batch(filter, hashes, count, answersp);
-	/* Nothing is noted: a batch is many lookups at once, and they are not told apart. */
 	for (size_t i = 0; i < count && filter && reader->lessons; i++)
-		answersp[i] = answersp[i] && wn__filter_query_learned(filter, reader->lessons,
-								      hashes[i], NULL);
+		answersp[i] = answersp[i] && ask_and_note(reader, hashes[i]);
 }

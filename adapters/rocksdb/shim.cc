@@ -278,20 +278,28 @@ public:
 		building = wn__shim_file_number(info.file_path.c_str());
 	}
 
-	void OnTableFileCreated(const rocks::TableFileCreationInfo &) override
+	/* A table that came to nothing is removed without a word. */
+	void OnTableFileCreated(const rocks::TableFileCreationInfo &info) override
 	{
 		building = 0;
+		if (!info.status.ok())
+			report_end(info.file_path);
 	}
 
 	void OnTableFileDeleted(const rocks::TableFileDeletionInfo &info) override
 	{
-		const uint64_t file = wn__shim_file_number(info.file_path.c_str());
+		report_end(info.file_path);
+	}
+
+private:
+	void report_end(const std::string &path)
+	{
+		const uint64_t file = wn__shim_file_number(path.c_str());
 
 		if (file != 0)
 			calls_->deleted(listener_, file);
 	}
 
-private:
 	const struct wn__listener_calls *const calls_;
 	void *const listener_;
 };
@@ -314,9 +322,12 @@ enum wn__shim_result change_options(rocks::Options *options,
 	rocks::BlockBasedTableOptions table = *old;
 
 	table.filter_policy = std::move(policy);
-	options->table_factory.reset(rocks::NewBlockBasedTableFactory(table));
+
+	std::shared_ptr<rocks::TableFactory> factory(rocks::NewBlockBasedTableFactory(table));
+
 	if (listener != nullptr)
 		options->listeners.push_back(listener);
+	options->table_factory = std::move(factory);
 	return WN__SHIM_OK;
 }
 
@@ -391,35 +402,44 @@ uint64_t wn__shim_building(void)
 	return building;
 }
 
-enum wn__shim_result wn__shim_options(const rocksdb_options_t *options,
-				      rocksdb_filterpolicy_t *policy,
-				      const struct wn__listener_calls *calls, void *listener,
-				      rocksdb_options_t **copyp)
+enum wn__shim_result wn__shim_change_options(rocksdb_options_t *options,
+					     rocksdb_filterpolicy_t *policy,
+					     const struct wn__listener_calls *calls,
+					     void *listener)
 {
 	std::unique_ptr<const rocks::FilterPolicy> policy_owner(from_c(policy));
 	std::unique_ptr<Listener> owner;
-	enum wn__shim_result result = WN__SHIM_NO_MEMORY;
 
-	*copyp = nullptr;
 	if (calls != nullptr) {
 		owner.reset(new (std::nothrow) Listener(calls, listener));
 		if (owner == nullptr) {
 			calls->release(listener);
-			return result;
+			return WN__SHIM_NO_MEMORY;
 		}
 	}
 	try {
-		*copyp = rocksdb_options_create_copy(const_cast<rocksdb_options_t *>(options));
-		result = change_options(options_of(*copyp), std::move(policy_owner),
-					std::move(owner));
+		return change_options(options_of(options), std::move(policy_owner),
+				      std::move(owner));
 	} catch (...) {
-		result = WN__SHIM_NO_MEMORY;
+		return WN__SHIM_NO_MEMORY;
 	}
-	if (result != WN__SHIM_OK && *copyp != nullptr) {
-		rocksdb_options_destroy(*copyp);
-		*copyp = nullptr;
+}
+
+void wn__shim_share_cache(const rocksdb_options_t *from, rocksdb_options_t *to)
+{
+	const auto *table = options_of(const_cast<rocksdb_options_t *>(from))
+				    ->table_factory->GetOptions<rocks::BlockBasedTableOptions>();
+
+	if (table == nullptr || table->block_cache == nullptr)
+		return;
+	try {
+		rocks::BlockBasedTableOptions own;
+
+		own.block_cache = table->block_cache;
+		options_of(to)->table_factory.reset(rocks::NewBlockBasedTableFactory(own));
+	} catch (...) {
+		/* Then it has a cache of its own. */
 	}
-	return result;
 }
 
 void wn__shim_register(wn__make_policy_fn *make)

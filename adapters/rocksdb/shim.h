@@ -82,13 +82,16 @@ enum wn__shim_result {
 	WN__SHIM_NOT_BLOCK_BASED
 };
 
-/* A copy of `options`, for rocksdb_options_destroy(), in which the block-based table's filter
- * policy is `policy`, and with one more listener (calls NULL: with none). Policy and listener
- * are taken, also on failure. */
-enum wn__shim_result wn__shim_options(const rocksdb_options_t *options,
-				      rocksdb_filterpolicy_t *policy,
-				      const struct wn__listener_calls *calls, void *listener,
-				      rocksdb_options_t **copyp);
+/* Change `options`: the block-based table's filter policy becomes `policy`, and there is one
+ * more listener (calls NULL: there is not). Policy and listener are taken, also on failure,
+ * which leaves the options as they were. */
+enum wn__shim_result wn__shim_change_options(rocksdb_options_t *options,
+					     rocksdb_filterpolicy_t *policy,
+					     const struct wn__listener_calls *calls,
+					     void *listener);
+
+/* Let the block-based tables of `to` use the block cache of `from`, if that has one. */
+void wn__shim_share_cache(const rocksdb_options_t *from, rocksdb_options_t *to);
 
 /* The number of the table file that this thread is about to write, as the listener was told;
  * 0: none. */

@@ -69,14 +69,23 @@ WN_PUBLIC int wn_rocksdb_filterpolicy_stats(const rocksdb_filterpolicy_t *policy
 
 /* ---- databases that learn ----------------------------------------------- */
 
-/* Where the hashes of stored keys are kept, without which nothing can be learned. A store in a
- * column family of the database is planned, and may become the default. */
+/* Where the hashes of stored keys are kept, without which nothing can be learned. A database
+ * may change from one to another whenever it is opened.
+ *
+ * With the column family, everyone who opens the database must name that family among the
+ * others, or open it through winnow: that is RocksDB's rule for every family.
+ * wn_rocksdb_uninstall() drops it. With the sidecar there is no such duty. */
 enum wn_rocksdb_store {
-	WN_ROCKSDB_SIDECAR, /* flat files in a directory beside the database */
-	WN_ROCKSDB_MEMORY   /* gone when the database is closed: tables from before do not learn */
+	WN_ROCKSDB_COLUMN_FAMILY, /* in a column family of the database, WN_ROCKSDB_REVERSEMAP */
+	WN_ROCKSDB_SIDECAR,       /* flat files in the directory beside the database */
+	WN_ROCKSDB_MEMORY /* gone when the database is closed: tables from before do not learn */
 };
 
-/* Zero means default. */
+#define WN_ROCKSDB_REVERSEMAP "winnow.reversemap"
+
+/* Zero means default. All stores but the one in memory have a directory beside the database,
+ * for what was learned, and for what is on its way. It must be on a local file system, and
+ * it is tied to the database: one that is not this database's is emptied. */
 struct wn_rocksdb_options {
 	const char *filter;            /* a filter's options string; NULL: "aqf" */
 	enum wn_rocksdb_store store;
@@ -84,6 +93,7 @@ struct wn_rocksdb_options {
 	bool synchronous;              /* learn before the lookup returns, not on a thread beside */
 	size_t learned_bytes;          /* memory for lessons; 0: 64 MB */
 	size_t queue_length;           /* false positives that may wait; 0: 4096 */
+	bool whole_hashes; /* store all 16 bytes of each hash, not as many as lessons need */
 };
 
 struct wn_rocksdb;
@@ -105,13 +115,67 @@ WN_PUBLIC rocksdb_t *wn_rocksdb_open_column_families(
 	const rocksdb_options_t *const *family_options, rocksdb_column_family_handle_t **handlesp,
 	const struct wn_rocksdb_options *given, struct wn_rocksdb **wnp, char **errptr);
 
+/* To read only, as rocksdb_open_for_read_only(): what was learned helps, what is learned on
+ * the way helps until the close, and nothing is written anywhere. */
+WN_PUBLIC rocksdb_t *wn_rocksdb_open_for_read_only(const rocksdb_options_t *options,
+						   const char *path,
+						   unsigned char error_if_wal_file_exists,
+						   const struct wn_rocksdb_options *given,
+						   struct wn_rocksdb **wnp, char **errptr);
+
 /* Close the database and save what was learned. NULL is fine. No other call may be under way,
  * and everything of the database's (iterators, snapshots, handles) is to be gone, as for
  * rocksdb_close(). */
 WN_PUBLIC void wn_rocksdb_close(struct wn_rocksdb *wn);
 
-/* As rocksdb_get(), rocksdb_get_cf() and rocksdb_get_pinned(); and the filters learn from
- * what was found. Other lookups have the benefit of what was learned and teach nothing. */
+/* As rocksdb_create_column_family(), with winnow's filters. */
+WN_PUBLIC rocksdb_column_family_handle_t *
+wn_rocksdb_create_column_family(struct wn_rocksdb *wn, const rocksdb_options_t *options,
+				const char *name, char **errptr);
+
+/* ---- for programs that open their database themselves ------------------- */
+
+/* In this order:
+ *
+ *	wn_rocksdb_create(path, NULL, &wn, &err);
+ *	wn_rocksdb_prepare(wn, options, &err);      the options of the database, and of each
+ *	                                            family that is to learn
+ *	db = rocksdb_open(options, path, &err);     or its kin
+ *	wn_rocksdb_attach(wn, db, NULL, &err);
+ *	...                                         wn_rocksdb_get() and its kin
+ *	wn_rocksdb_detach(wn);
+ *	rocksdb_close(db);
+ *
+ * Tables that are written before attaching wait, up to 4 million keys of them. After detaching
+ * the database goes on, and so does the benefit of what was learned; tables that are written
+ * then will not learn. Whatever fails, `wn` is to be detached at the end. */
+WN_PUBLIC void wn_rocksdb_create(const char *path, const struct wn_rocksdb_options *given,
+				 struct wn_rocksdb **wnp, char **errptr);
+
+/* Put winnow's policy and its listener into these options, whose tables must be block-based. */
+WN_PUBLIC void wn_rocksdb_prepare(struct wn_rocksdb *wn, rocksdb_options_t *options,
+				  char **errptr);
+
+/* `db` and `family` are borrowed until detaching. `family` is one for winnow's use alone, with
+ * wn_rocksdb_reversemap_options(); NULL: runs go into the directory beside the database, or to
+ * memory if the options said so. */
+WN_PUBLIC void wn_rocksdb_attach(struct wn_rocksdb *wn, rocksdb_t *db,
+				 rocksdb_column_family_handle_t *family, char **errptr);
+
+/* No lookup of wn's may be under way. The database's other work may. */
+WN_PUBLIC void wn_rocksdb_detach(struct wn_rocksdb *wn);
+
+/* For rocksdb_options_destroy(). */
+WN_PUBLIC rocksdb_options_t *wn_rocksdb_reversemap_options(void);
+
+/* ---- lookups ------------------------------------------------------------ */
+
+/* As RocksDB's functions of the same names; and the filters learn from what was found. Other
+ * lookups have the benefit of what was learned and teach nothing. Snapshots and all else that
+ * read options say are heeded.
+ *
+ * Of a batch with very many keys not every false positive is seen. Tables from before the
+ * directory beside the database was lost learn from single lookups only. */
 WN_PUBLIC char *wn_rocksdb_get(struct wn_rocksdb *wn, const rocksdb_readoptions_t *options,
 			       const char *key, size_t size, size_t *value_sizep, char **errptr);
 WN_PUBLIC char *wn_rocksdb_get_cf(struct wn_rocksdb *wn, const rocksdb_readoptions_t *options,
@@ -121,6 +185,27 @@ WN_PUBLIC rocksdb_pinnableslice_t *wn_rocksdb_get_pinned(struct wn_rocksdb *wn,
 							 const rocksdb_readoptions_t *options,
 							 const char *key, size_t size,
 							 char **errptr);
+WN_PUBLIC rocksdb_pinnableslice_t *
+wn_rocksdb_get_pinned_cf(struct wn_rocksdb *wn, const rocksdb_readoptions_t *options,
+			 rocksdb_column_family_handle_t *family, const char *key, size_t size,
+			 char **errptr);
+WN_PUBLIC void wn_rocksdb_multi_get(struct wn_rocksdb *wn, const rocksdb_readoptions_t *options,
+				    size_t count, const char *const *keys, const size_t *sizes,
+				    char **valuesp, size_t *value_sizesp, char **errorsp);
+WN_PUBLIC void wn_rocksdb_multi_get_cf(struct wn_rocksdb *wn,
+				       const rocksdb_readoptions_t *options,
+				       const rocksdb_column_family_handle_t *const *families,
+				       size_t count, const char *const *keys, const size_t *sizes,
+				       char **valuesp, size_t *value_sizesp, char **errorsp);
+WN_PUBLIC void wn_rocksdb_batched_multi_get_cf(struct wn_rocksdb *wn,
+					       const rocksdb_readoptions_t *options,
+					       rocksdb_column_family_handle_t *family,
+					       size_t count, const char *const *keys,
+					       const size_t *sizes,
+					       rocksdb_pinnableslice_t **valuesp, char **errorsp,
+					       const bool sorted_input);
+
+/* ---- what goes on -------------------------------------------------------- */
 
 /* Wait until everything that is queued has been stored and learned. */
 WN_PUBLIC void wn_rocksdb_drain(struct wn_rocksdb *wn);

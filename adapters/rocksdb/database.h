@@ -1,0 +1,85 @@
+/* database.h - one database whose filters learn.
+ *
+ *	database.c   open and close; winnow opens the database
+ *	attach.c     attach and detach; the program opens it
+ *	families.c   column families, winnow's own among them
+ *	store.c      where runs are
+ *	state.c      the directory beside the database
+ *	lookup.c     lookups that teach
+ *	report.c     statistics as text
+ *
+ * Opening: first the secret and the policy, for tables that are written while the database
+ * opens; then the database, whose lock keeps other processes out of the directory, too; then
+ * the store. Runs of tables that were written before wait in the worker's queue. Closing: the
+ * store leaves its column family, the database closes, and what its last flush built goes into
+ * files. */
+#ifndef WN_ROCKSDB_DATABASE_H
+#define WN_ROCKSDB_DATABASE_H
+
+#include <winnow/rocksdb.h>
+
+#include "policy.h"
+
+struct wn_rocksdb {
+	rocksdb_t *rocks;
+	bool opened_here; /* and to be closed here, with these handles: */
+	rocksdb_column_family_handle_t *default_family; /* or NULL */
+	rocksdb_column_family_handle_t *family;         /* winnow's; or NULL */
+	bool read_only;
+	struct wn_rocksdb_options given; /* its strings are no longer there */
+	char *filter;                    /* copy; NULL: the default */
+	char *path;
+	char *directory; /* NULL: the store is in memory */
+	struct wn__engine *engine;
+	struct wn__policy *policy;
+	struct wn_secret *secret;
+	bool secret_is_new;
+	bool known; /* what lies in the directory is about this database */
+	struct wn__runs *runs; /* the engine's, while it has it; NULL: there is no store */
+};
+
+/* What rocksdb_open_column_families() is given. */
+struct wn__families {
+	int count;
+	const char *const *names;
+	const rocksdb_options_t *const *options;
+	rocksdb_column_family_handle_t **handlesp;
+};
+
+/* "winnow: what: why", for rocksdb_free(); an older message is freed. */
+void wn__set_error(char **errptr, const char *what, const char *why);
+
+/* ---- database.c --------------------------------------------------------- */
+
+/* All but the database and the store. NULL with a message on failure. */
+struct wn_rocksdb *wn__database_create(const char *path, const struct wn_rocksdb_options *given,
+				       bool read_only, char **errptr);
+
+/* With wn->rocks open: the directory is there and this database's. Before the store. */
+int wn__database_claim(struct wn_rocksdb *wn);
+
+/* With wn->rocks open; `family` is where runs go, NULL: to the directory, or to memory. */
+int wn__database_open_store(struct wn_rocksdb *wn, rocksdb_column_family_handle_t *family);
+
+/* Everything but what is RocksDB's: the store, what was learned, `wn`. */
+void wn__database_finish(struct wn_rocksdb *wn);
+
+/* ---- families.c --------------------------------------------------------- */
+
+/* Is winnow's family in the database at this path? */
+bool wn__family_exists(const rocksdb_options_t *options, const char *path);
+
+/* The options of winnow's family; its tables use the same block cache as those of `like`
+ * (may be NULL). */
+rocksdb_options_t *wn__family_options(const rocksdb_options_t *like);
+
+/* A copy of the options with winnow's policy, and its listener if `listen`. */
+int wn__options_copy(struct wn_rocksdb *wn, const rocksdb_options_t *options, bool listen,
+		     rocksdb_options_t **copyp);
+
+/* Open wn->path with these families and, if it is there, winnow's own. wn->rocks is NULL on
+ * failure, with a message, or an error is returned. */
+int wn__open_with_families(struct wn_rocksdb *wn, const rocksdb_options_t *options,
+			   const struct wn__families *families, bool error_if_log, char **errptr);
+
+#endif /* WN_ROCKSDB_DATABASE_H */

@@ -1,0 +1,212 @@
+/* families.c - column families: the user's with winnow's policy, and winnow's own. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <winnow/error.h>
+
+#include "alloc.h"
+#include "database.h"
+
+bool wn__family_exists(const rocksdb_options_t *options, const char *path)
+{
+	char *error = NULL;
+	size_t count = 0;
+	char **names = rocksdb_list_column_families(options, path, &count, &error);
+	bool found = false;
+
+	/* No database, most likely: whoever opens it will be told. */
+	if (error) {
+		rocksdb_free(error);
+		return false;
+	}
+	for (size_t i = 0; i < count; i++)
+		found = found || strcmp(names[i], WN_ROCKSDB_REVERSEMAP) == 0;
+	rocksdb_list_column_families_destroy(names, count);
+	return found;
+}
+
+/* Its tables come ready made and lie in the last level, each by itself: there is nothing to
+ * compact, to compress or to filter, and next to nothing to buffer. A family that cannot stall
+ * does not stall the database. */
+rocksdb_options_t *wn__family_options(const rocksdb_options_t *like)
+{
+	rocksdb_options_t *options = rocksdb_options_create();
+
+	rocksdb_options_set_compression(options, rocksdb_no_compression);
+	rocksdb_options_set_write_buffer_size(options, 64 << 10);
+	rocksdb_options_set_disable_auto_compactions(options, 1);
+	if (like)
+		wn__shim_share_cache(like, options);
+	return options;
+}
+
+rocksdb_options_t *wn_rocksdb_reversemap_options(void)
+{
+	return wn__family_options(NULL);
+}
+
+/* ---- options with winnow's policy --------------------------------------- */
+
+static void retire_file(void *engine, uint64_t file)
+{
+	wn__worker_retire(engine, file);
+}
+
+static void release_engine(void *engine)
+{
+	wn__engine_release(engine);
+}
+
+static const struct wn__listener_calls listener_calls = {retire_file, release_engine};
+
+static int change_options(struct wn_rocksdb *wn, rocksdb_options_t *options, bool listen)
+{
+	rocksdb_filterpolicy_t *shown = wn__policy_show(wn->policy, wn->filter);
+	enum wn__shim_result result;
+
+	if (!shown)
+		return ENOMEM;
+	result = wn__shim_change_options(options, shown, listen ? &listener_calls : NULL,
+					 listen ? wn__engine_hold(wn->engine) : NULL);
+	if (result == WN__SHIM_OK)
+		return 0;
+	return result == WN__SHIM_NO_MEMORY ? ENOMEM : WN_ERR_INVALID;
+}
+
+int wn__options_copy(struct wn_rocksdb *wn, const rocksdb_options_t *options, bool listen,
+		     rocksdb_options_t **copyp)
+{
+	int err;
+
+	*copyp = rocksdb_options_create_copy((rocksdb_options_t *)options);
+	err = change_options(wn, *copyp, listen);
+	if (err) {
+		rocksdb_options_destroy(*copyp);
+		*copyp = NULL;
+	}
+	return err;
+}
+
+/* All the options that one database is opened with may be prepared: it is told of a table's
+ * end once for each listener, and once is enough. */
+void wn_rocksdb_prepare(struct wn_rocksdb *wn, rocksdb_options_t *options, char **errptr)
+{
+	int err = change_options(wn, options, true);
+
+	if (err)
+		wn__set_error(errptr, wn->path, err == WN_ERR_INVALID ?
+				      "these tables are not block-based" : wn_strerror(err));
+}
+
+/* ---- open --------------------------------------------------------------- */
+
+/* The user's families, with options of ours, and one more. */
+struct opening {
+	int count;
+	const char **names;
+	rocksdb_options_t **options;
+	rocksdb_column_family_handle_t **handles;
+};
+
+static void free_opening(struct opening *opening)
+{
+	for (int i = 0; opening->options && i < opening->count; i++) {
+		if (opening->options[i])
+			rocksdb_options_destroy(opening->options[i]);
+	}
+	free(opening->names);
+	free(opening->options);
+	free(opening->handles);
+}
+
+/* Someone who lists the families of a database and opens them all names winnow's as well. */
+static int copy_family(struct wn_rocksdb *wn, const struct wn__families *families, int i,
+		       struct opening *opening)
+{
+	opening->names[i] = families->names[i];
+	if (strcmp(families->names[i], WN_ROCKSDB_REVERSEMAP) == 0) {
+		opening->options[i] = wn__family_options(families->options[0]);
+		return 0;
+	}
+	return wn__options_copy(wn, families->options[i], false, &opening->options[i]);
+}
+
+static int fill_opening(struct wn_rocksdb *wn, const struct wn__families *families, bool with_own,
+			struct opening *opening)
+{
+	size_t room = (size_t)families->count + 1;
+	int err = 0;
+
+	opening->count = families->count + (with_own ? 1 : 0);
+	opening->names = wn__calloc(room, sizeof(*opening->names));
+	opening->options = wn__calloc(room, sizeof(*opening->options));
+	opening->handles = wn__calloc(room, sizeof(*opening->handles));
+	if (!opening->names || !opening->options || !opening->handles)
+		return ENOMEM;
+	for (int i = 0; i < families->count && !err; i++)
+		err = copy_family(wn, families, i, opening);
+	if (!err && with_own) {
+		opening->names[families->count] = WN_ROCKSDB_REVERSEMAP;
+		opening->options[families->count] = wn__family_options(families->options[0]);
+	}
+	return err;
+}
+
+static void open_rocks(struct wn_rocksdb *wn, const rocksdb_options_t *own,
+		       const struct opening *opening, bool error_if_log, char **errptr)
+{
+	const rocksdb_options_t *const *options =
+		(const rocksdb_options_t *const *)opening->options;
+
+	if (wn->read_only)
+		wn->rocks = rocksdb_open_for_read_only_column_families(
+			own, wn->path, opening->count, opening->names, options, opening->handles,
+			error_if_log, errptr);
+	else
+		wn->rocks = rocksdb_open_column_families(own, wn->path, opening->count,
+							 opening->names, options,
+							 opening->handles, errptr);
+	wn->opened_here = wn->rocks != NULL;
+}
+
+int wn__open_with_families(struct wn_rocksdb *wn, const rocksdb_options_t *options,
+			   const struct wn__families *families, bool error_if_log, char **errptr)
+{
+	bool with_own = wn__family_exists(options, wn->path);
+	struct opening opening = {0};
+	rocksdb_options_t *own = NULL;
+	size_t count = (size_t)families->count;
+	int err = fill_opening(wn, families, with_own, &opening);
+
+	if (!err)
+		err = wn__options_copy(wn, options, !wn->read_only, &own);
+	if (!err)
+		open_rocks(wn, own, &opening, error_if_log, errptr);
+	if (wn->rocks) {
+		memcpy(families->handlesp, opening.handles, count * sizeof(*opening.handles));
+		wn->family = with_own ? opening.handles[count] : NULL;
+	}
+	if (own)
+		rocksdb_options_destroy(own);
+	free_opening(&opening);
+	return err;
+}
+
+rocksdb_column_family_handle_t *
+wn_rocksdb_create_column_family(struct wn_rocksdb *wn, const rocksdb_options_t *options,
+				const char *name, char **errptr)
+{
+	rocksdb_column_family_handle_t *family = NULL;
+	rocksdb_options_t *copy;
+	int err = wn__options_copy(wn, options, false, &copy);
+
+	if (err) {
+		wn__set_error(errptr, name, err == WN_ERR_INVALID ?
+				      "its tables are not block-based" : wn_strerror(err));
+		return NULL;
+	}
+	family = rocksdb_create_column_family(wn->rocks, copy, name, errptr);
+	rocksdb_options_destroy(copy);
+	return *errptr ? NULL : family;
+}

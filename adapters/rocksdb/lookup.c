@@ -1,0 +1,96 @@
+/* lookup.c - lookups that teach: RocksDB's own, with a trace around them. */
+#include "database.h"
+
+char *wn_rocksdb_get(struct wn_rocksdb *wn, const rocksdb_readoptions_t *options, const char *key,
+		     size_t size, size_t *value_sizep, char **errptr)
+{
+	bool traced = wn__engine_begin_lookup();
+	char *value = rocksdb_get(wn->rocks, options, key, size, value_sizep, errptr);
+
+	wn__engine_end_lookup(wn->engine, traced, value, *errptr);
+	return value;
+}
+
+char *wn_rocksdb_get_cf(struct wn_rocksdb *wn, const rocksdb_readoptions_t *options,
+			rocksdb_column_family_handle_t *family, const char *key, size_t size,
+			size_t *value_sizep, char **errptr)
+{
+	bool traced = wn__engine_begin_lookup();
+	char *value = rocksdb_get_cf(wn->rocks, options, family, key, size, value_sizep, errptr);
+
+	wn__engine_end_lookup(wn->engine, traced, value, *errptr);
+	return value;
+}
+
+rocksdb_pinnableslice_t *wn_rocksdb_get_pinned(struct wn_rocksdb *wn,
+					       const rocksdb_readoptions_t *options,
+					       const char *key, size_t size, char **errptr)
+{
+	bool traced = wn__engine_begin_lookup();
+	rocksdb_pinnableslice_t *value = rocksdb_get_pinned(wn->rocks, options, key, size, errptr);
+
+	wn__engine_end_lookup(wn->engine, traced, value, *errptr);
+	return value;
+}
+
+rocksdb_pinnableslice_t *wn_rocksdb_get_pinned_cf(struct wn_rocksdb *wn,
+						  const rocksdb_readoptions_t *options,
+						  rocksdb_column_family_handle_t *family,
+						  const char *key, size_t size, char **errptr)
+{
+	bool traced = wn__engine_begin_lookup();
+	rocksdb_pinnableslice_t *value =
+		rocksdb_get_pinned_cf(wn->rocks, options, family, key, size, errptr);
+
+	wn__engine_end_lookup(wn->engine, traced, value, *errptr);
+	return value;
+}
+
+/* ---- many keys ---------------------------------------------------------- */
+
+static void end_batch(struct wn_rocksdb *wn, bool traced, size_t count, const char *const *keys,
+		      const size_t *sizes, void *const *values, char *const *errors)
+{
+	uint32_t secret_id = wn_secret_id(wn->secret);
+	struct wn__batch batch;
+
+	wn__engine_end_batch(wn->engine, traced, &batch);
+	for (size_t i = 0; i < count; i++)
+		wn__batch_confirm(&batch, secret_id, wn_hash(wn->secret, keys[i], sizes[i]),
+				  values[i], errors[i]);
+}
+
+void wn_rocksdb_multi_get(struct wn_rocksdb *wn, const rocksdb_readoptions_t *options,
+			  size_t count, const char *const *keys, const size_t *sizes,
+			  char **valuesp, size_t *value_sizesp, char **errorsp)
+{
+	bool traced = wn__engine_begin_lookup();
+
+	rocksdb_multi_get(wn->rocks, options, count, keys, sizes, valuesp, value_sizesp, errorsp);
+	end_batch(wn, traced, count, keys, sizes, (void *const *)valuesp, errorsp);
+}
+
+void wn_rocksdb_multi_get_cf(struct wn_rocksdb *wn, const rocksdb_readoptions_t *options,
+			     const rocksdb_column_family_handle_t *const *families, size_t count,
+			     const char *const *keys, const size_t *sizes, char **valuesp,
+			     size_t *value_sizesp, char **errorsp)
+{
+	bool traced = wn__engine_begin_lookup();
+
+	rocksdb_multi_get_cf(wn->rocks, options, families, count, keys, sizes, valuesp,
+			     value_sizesp, errorsp);
+	end_batch(wn, traced, count, keys, sizes, (void *const *)valuesp, errorsp);
+}
+
+void wn_rocksdb_batched_multi_get_cf(struct wn_rocksdb *wn, const rocksdb_readoptions_t *options,
+				     rocksdb_column_family_handle_t *family, size_t count,
+				     const char *const *keys, const size_t *sizes,
+				     rocksdb_pinnableslice_t **valuesp, char **errorsp,
+				     const bool sorted_input)
+{
+	bool traced = wn__engine_begin_lookup();
+
+	rocksdb_batched_multi_get_cf(wn->rocks, options, family, count, keys, sizes, valuesp,
+				     errorsp, sorted_input);
+	end_batch(wn, traced, count, keys, sizes, (void *const *)valuesp, errorsp);
+}

@@ -1,0 +1,303 @@
+/* store.c - see store.h. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <winnow/error.h>
+
+#include "../../reversemap/column_family.h"
+#include "alloc.h"
+#include "store.h"
+
+struct store {
+	struct wn__runs base;
+	pthread_rwlock_t lock;   /* held while `family` is in use; to write, where it goes */
+	struct wn__runs *family; /* NULL: none, or gone */
+	struct wn__runs *files;  /* or memory; NULL: none */
+	bool whole_hashes;
+};
+
+static struct store *to_store(struct wn__runs *runs)
+{
+	return (struct store *)runs;
+}
+
+/* ---- what is asked of a store ------------------------------------------- */
+
+static void add_stats(const struct wn__runs *part, struct wn__runs_stats *sum)
+{
+	struct wn__runs_stats stats = {0};
+
+	if (part)
+		wn__runs_stats(part, &stats);
+	sum->reads += stats.reads;
+	sum->runs += stats.runs;
+	sum->bytes += stats.bytes;
+}
+
+/* The parts count what is read and what is there, the rest is counted around them. */
+static void sum_up(struct store *store)
+{
+	struct wn__runs_stats sum = {0};
+
+	add_stats(store->family, &sum);
+	add_stats(store->files, &sum);
+	__atomic_store_n(&store->base.stats.reads, sum.reads, __ATOMIC_RELAXED);
+	__atomic_store_n(&store->base.stats.runs, sum.runs, __ATOMIC_RELAXED);
+	__atomic_store_n(&store->base.stats.bytes, sum.bytes, __ATOMIC_RELAXED);
+}
+
+static int store_put(struct wn__runs *runs, const struct wn__run *run,
+		     const struct wn_hash *hashes, unsigned hash_bytes)
+{
+	struct store *store = to_store(runs);
+	struct wn__runs *part;
+	int err;
+
+	pthread_rwlock_rdlock(&store->lock);
+	part = store->family ? store->family : store->files;
+	if (part)
+		err = part->ops->put(part, run, hashes, store->whole_hashes ? 16 : hash_bytes);
+	else
+		err = WN_ERR_READONLY;
+	sum_up(store);
+	pthread_rwlock_unlock(&store->lock);
+	return err;
+}
+
+static int store_lookup(struct wn__runs *runs, const struct wn__run *run, uint64_t minirun,
+			uint32_t rank, struct wn__run_entry *entryp)
+{
+	struct store *store = to_store(runs);
+	int err = WN_ERR_NOT_FOUND;
+
+	pthread_rwlock_rdlock(&store->lock);
+	if (store->family)
+		err = store->family->ops->lookup(store->family, run, minirun, rank, entryp);
+	if (err == WN_ERR_NOT_FOUND && store->files)
+		err = store->files->ops->lookup(store->files, run, minirun, rank, entryp);
+	sum_up(store);
+	pthread_rwlock_unlock(&store->lock);
+	return err;
+}
+
+static int store_stream(struct wn__runs *runs, const unsigned char *id, wn__run_visit_fn *fn,
+			void *arg)
+{
+	struct store *store = to_store(runs);
+	int err = WN_ERR_NOT_FOUND;
+
+	pthread_rwlock_rdlock(&store->lock);
+	if (store->family)
+		err = store->family->ops->stream(store->family, id, fn, arg);
+	if (err == WN_ERR_NOT_FOUND && store->files)
+		err = store->files->ops->stream(store->files, id, fn, arg);
+	sum_up(store);
+	pthread_rwlock_unlock(&store->lock);
+	return err;
+}
+
+static int store_drop(struct wn__runs *runs, const unsigned char *id)
+{
+	struct store *store = to_store(runs);
+	int err = WN_ERR_NOT_FOUND, files_err = WN_ERR_NOT_FOUND;
+
+	pthread_rwlock_rdlock(&store->lock);
+	if (store->family)
+		err = store->family->ops->drop(store->family, id);
+	if (store->files)
+		files_err = store->files->ops->drop(store->files, id);
+	sum_up(store);
+	pthread_rwlock_unlock(&store->lock);
+	return err == WN_ERR_NOT_FOUND ? files_err : err;
+}
+
+static int append_list(struct wn__runs *part, struct wn__run_info **infosp, size_t *countp)
+{
+	struct wn__run_info *more, *all;
+	size_t count;
+	int err = wn__runs_list(part, &more, &count);
+
+	if (err)
+		return err;
+	if (*countp == 0) {
+		free(*infosp);
+		*infosp = more;
+		*countp = count;
+		return 0;
+	}
+	all = wn__realloc(*infosp, (*countp + count + 1) * sizeof(*all));
+	if (all && count > 0)
+		memcpy(all + *countp, more, count * sizeof(*all));
+	free(more);
+	if (!all)
+		return ENOMEM;
+	*infosp = all;
+	*countp += count;
+	return 0;
+}
+
+static int store_list(struct wn__runs *runs, struct wn__run_info **infosp, size_t *countp)
+{
+	struct store *store = to_store(runs);
+	int err = 0;
+
+	*infosp = NULL;
+	*countp = 0;
+	pthread_rwlock_rdlock(&store->lock);
+	if (store->family)
+		err = append_list(store->family, infosp, countp);
+	if (!err && store->files)
+		err = append_list(store->files, infosp, countp);
+	pthread_rwlock_unlock(&store->lock);
+	if (err) {
+		free(*infosp);
+		*infosp = NULL;
+		*countp = 0;
+	}
+	return err;
+}
+
+static void store_destroy(struct wn__runs *runs)
+{
+	struct store *store = to_store(runs);
+
+	wn__runs_destroy(store->family);
+	wn__runs_destroy(store->files);
+	pthread_rwlock_destroy(&store->lock);
+	free(store);
+}
+
+/* ---- open --------------------------------------------------------------- */
+
+static const struct wn__runs_ops store_ops = {
+	.put = store_put,
+	.lookup = store_lookup,
+	.stream = store_stream,
+	.drop = store_drop,
+	.list = store_list,
+	.destroy = store_destroy,
+};
+
+static int open_files(struct store *store, const struct wn__place *place)
+{
+	struct wn__sidecar_options options = {.read_only = place->read_only};
+	int err;
+
+	if (!place->directory)
+		return wn__runs_memory_create(&store->files);
+	err = wn__runs_sidecar_open(place->directory, &options, &store->files);
+	/* To read a database that has none is no reason to make one. */
+	return place->read_only ? 0 : err;
+}
+
+int wn__store_open(const struct wn__place *place, struct wn__runs **runsp)
+{
+	struct store *store = wn__calloc(1, sizeof(*store));
+	const char *scratch = place->read_only ? NULL : place->directory;
+	int err;
+
+	*runsp = NULL;
+	if (!store)
+		return ENOMEM;
+	store->base.ops = &store_ops;
+	store->whole_hashes = place->whole_hashes;
+	err = pthread_rwlock_init(&store->lock, NULL);
+	if (err) {
+		free(store);
+		return err;
+	}
+	err = open_files(store, place);
+	if (!err && place->family)
+		err = wn__runs_column_family_open(place->db, place->family, scratch,
+						  &store->family);
+	if (err) {
+		store_destroy(&store->base);
+		return err;
+	}
+	sum_up(store);
+	*runsp = &store->base;
+	return 0;
+}
+
+void wn__store_leave_family(struct wn__runs *runs)
+{
+	struct store *store = to_store(runs);
+
+	pthread_rwlock_wrlock(&store->lock);
+	wn__runs_destroy(store->family);
+	store->family = NULL;
+	pthread_rwlock_unlock(&store->lock);
+}
+
+/* ---- from files into the family ----------------------------------------- */
+
+struct hashes {
+	struct wn_hash *all;
+	uint64_t room, count;
+};
+
+static int take_hashes(void *arg, const struct wn__run_info *info, const struct wn_hash *hashes,
+		       size_t count)
+{
+	struct hashes *taken = arg;
+
+	(void)info;
+	if (count > taken->room - taken->count)
+		return WN_ERR_CORRUPT;
+	memcpy(taken->all + taken->count, hashes, count * sizeof(*hashes));
+	taken->count += count;
+	return 0;
+}
+
+static int move_run(struct store *store, const struct wn__run_info *info)
+{
+	struct hashes taken = {.room = info->run.key_count};
+	int err;
+
+	taken.all = wn__alloc((taken.room + 1) * sizeof(*taken.all));
+	if (!taken.all)
+		return ENOMEM;
+	err = wn__runs_stream(store->files, info->run.id, take_hashes, &taken);
+	if (!err && taken.count != taken.room)
+		err = WN_ERR_CORRUPT;
+	if (!err)
+		err = wn__runs_put(store->family, &info->run, taken.all, info->hash_bytes);
+	free(taken.all);
+	return err;
+}
+
+static int compare_numbers(const void *a, const void *b)
+{
+	uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+
+	return left < right ? -1 : left > right;
+}
+
+bool wn__is_table(uint64_t number, const uint64_t *tables, size_t count)
+{
+	return bsearch(&number, tables, count, sizeof(number), compare_numbers);
+}
+
+/* What cannot be moved stays in its file, from where it is read as well; what cannot even be
+ * read goes. */
+void wn__store_move_in(struct wn__runs *runs, const uint64_t *tables, size_t count)
+{
+	struct store *store = to_store(runs);
+	struct wn__run_info *infos;
+	size_t files;
+
+	if (!store->family || !store->files ||
+	    wn__runs_list(store->files, &infos, &files))
+		return;
+	for (size_t i = 0; i < files; i++) {
+		bool wanted = !infos[i].error && wn__is_table(infos[i].run.owner, tables, count);
+		int err = wanted ? move_run(store, &infos[i]) : 0;
+
+		if (!err || err == WN_ERR_CORRUPT)
+			wn__runs_drop(store->files, infos[i].run.id);
+	}
+	free(infos);
+	sum_up(store);
+}
