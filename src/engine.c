@@ -34,7 +34,7 @@ static void free_engine(struct wn__engine *engine)
 int wn__engine_create(const struct wn__engine_options *options, const struct wn_secret *secret,
 		      struct wn__engine **enginep)
 {
-	struct wn__engine *engine = wn__calloc(1, sizeof(*engine));
+	struct wn__engine *engine = wn__alloc_table(sizeof(*engine));
 	int err;
 
 	*enginep = NULL;
@@ -80,9 +80,28 @@ void wn__engine_release(struct wn__engine *engine)
 		free_engine(engine);
 }
 
-static uint64_t get_count(struct wn__engine *engine, enum wn__engine_counter counter)
+/* ---- statistics --------------------------------------------------------- */
+
+void wn__engine_count(struct wn__engine *engine, enum wn__engine_counter counter, uint64_t more)
 {
-	return atomic_load_explicit(&engine->counters[counter], memory_order_relaxed);
+	static atomic_uint threads;
+	static _Thread_local unsigned stripe;
+
+	if (stripe == 0)
+		stripe = 1 + atomic_fetch_add_explicit(&threads, 1, memory_order_relaxed) %
+				     WN__ENGINE_STRIPES;
+	atomic_fetch_add_explicit(&engine->stripes[stripe - 1].counters[counter], more,
+				  memory_order_relaxed);
+}
+
+uint64_t wn__engine_counted(struct wn__engine *engine, enum wn__engine_counter counter)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < WN__ENGINE_STRIPES; i++)
+		sum += atomic_load_explicit(&engine->stripes[i].counters[counter],
+					    memory_order_relaxed);
+	return sum;
 }
 
 void wn__engine_describe(struct wn__engine *engine, struct wn__engine_stats *statsp)
@@ -99,19 +118,19 @@ void wn__engine_describe(struct wn__engine *engine, struct wn__engine_stats *sta
 		wn__rebuilds_describe(engine->rebuilds, &rebuilds);
 	statsp->negatives = negatives.count;
 	statsp->lessons_dropped = learned.dropped_lessons;
-	statsp->repeated_false_positives = get_count(engine, WN__REPEATED_FALSE_POSITIVES);
-	statsp->lookups = get_count(engine, WN__LOOKUPS);
-	statsp->lookups_discarded = get_count(engine, WN__LOOKUPS_DISCARDED);
-	statsp->positives = get_count(engine, WN__POSITIVES);
-	statsp->false_positives = get_count(engine, WN__FALSE_POSITIVES);
-	statsp->adaptations = get_count(engine, WN__ADAPTATIONS);
-	statsp->unfixable = get_count(engine, WN__UNFIXABLE);
-	statsp->map_misses = get_count(engine, WN__MAP_MISSES);
-	statsp->queue_drops = get_count(engine, WN__QUEUE_DROPS);
-	statsp->runs_stored = get_count(engine, WN__RUNS_STORED);
-	statsp->runs_lost = get_count(engine, WN__RUNS_LOST);
-	statsp->runs_retired = get_count(engine, WN__RUNS_RETIRED);
-	statsp->carried_over = get_count(engine, WN__CARRIED_OVER);
+	statsp->repeated_false_positives = wn__engine_counted(engine, WN__REPEATED_FALSE_POSITIVES);
+	statsp->lookups = wn__engine_counted(engine, WN__LOOKUPS);
+	statsp->lookups_discarded = wn__engine_counted(engine, WN__LOOKUPS_DISCARDED);
+	statsp->positives = wn__engine_counted(engine, WN__POSITIVES);
+	statsp->false_positives = wn__engine_counted(engine, WN__FALSE_POSITIVES);
+	statsp->adaptations = wn__engine_counted(engine, WN__ADAPTATIONS);
+	statsp->unfixable = wn__engine_counted(engine, WN__UNFIXABLE);
+	statsp->map_misses = wn__engine_counted(engine, WN__MAP_MISSES);
+	statsp->queue_drops = wn__engine_counted(engine, WN__QUEUE_DROPS);
+	statsp->runs_stored = wn__engine_counted(engine, WN__RUNS_STORED);
+	statsp->runs_lost = wn__engine_counted(engine, WN__RUNS_LOST);
+	statsp->runs_retired = wn__engine_counted(engine, WN__RUNS_RETIRED);
+	statsp->carried_over = wn__engine_counted(engine, WN__CARRIED_OVER);
 	statsp->lessons = learned.lessons;
 	statsp->learned_bytes = learned.bytes + rebuilds.bytes;
 	statsp->rebuilt = rebuilds.built;

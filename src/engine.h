@@ -76,6 +76,14 @@ enum wn__engine_counter {
 	WN__ENGINE_COUNTERS
 };
 
+/* Every lookup counts something, on any number of threads: each thread has a stripe, so that
+ * they do not all write to one cache line. */
+#define WN__ENGINE_STRIPES 16
+
+struct wn__engine_stripe {
+	_Alignas(64) atomic_uint_fast64_t counters[WN__ENGINE_COUNTERS];
+};
+
 /* What the worker does besides learning: put a run, or drop the runs of a table. In order. */
 struct wn__job {
 	struct wn__job *next;
@@ -97,7 +105,7 @@ struct wn__engine {
 	struct wn__rebuilds *rebuilds;   /* NULL: none of its filters is built again */
 	struct wn__saved *saved;         /* NULL: nothing is saved */
 	bool synchronous;
-	atomic_uint_fast64_t counters[WN__ENGINE_COUNTERS];
+	struct wn__engine_stripe stripes[WN__ENGINE_STRIPES];
 	atomic_uint_fast64_t *reported;  /* tags of false positives, by their last bits */
 
 	/* ---- engine_worker.c; under the lock ---- */
@@ -122,11 +130,9 @@ WN_PUBLIC int wn__engine_create(const struct wn__engine_options *options,
 WN_PUBLIC struct wn__engine *wn__engine_hold(struct wn__engine *engine);
 WN_PUBLIC void wn__engine_release(struct wn__engine *engine); /* NULL is fine */
 
-static inline void wn__engine_count(struct wn__engine *engine, enum wn__engine_counter counter,
-				    uint64_t more)
-{
-	atomic_fetch_add_explicit(&engine->counters[counter], more, memory_order_relaxed);
-}
+WN_PUBLIC void wn__engine_count(struct wn__engine *engine, enum wn__engine_counter counter,
+				uint64_t more);
+uint64_t wn__engine_counted(struct wn__engine *engine, enum wn__engine_counter counter);
 
 WN_PUBLIC void wn__engine_describe(struct wn__engine *engine, struct wn__engine_stats *statsp);
 

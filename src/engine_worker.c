@@ -374,9 +374,7 @@ void wn__worker_describe(struct wn__engine *engine, struct wn__engine_stats *sta
 	statsp->map_bytes = runs.bytes;
 	statsp->map_reads = runs.reads;
 	statsp->saves = saved.syncs;
-	statsp->save_failures = saved.failures +
-				atomic_load_explicit(&engine->counters[WN__SAVE_FAILURES],
-						     memory_order_relaxed);
+	statsp->save_failures = saved.failures + wn__engine_counted(engine, WN__SAVE_FAILURES);
 }
 
 void wn__worker_drain(struct wn__engine *engine)

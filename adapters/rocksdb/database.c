@@ -58,19 +58,32 @@ static int make_secret(struct wn_rocksdb *wn)
 	return wn__saved_secret(wn->directory, &wn->secret, &wn->secret_is_new);
 }
 
-static int prepare(struct wn_rocksdb *wn, const char *path, const struct wn_rocksdb_options *given)
+static int make_engine(struct wn_rocksdb *wn, const struct wn_rocksdb_options *given)
 {
 	struct wn__engine_options options = {
 		.synchronous = given->synchronous,
 		.learned_bytes = given->learned_bytes,
 		.queue_length = given->queue_length,
 	};
+	struct wn_config *config;
+	int err = wn_config_parse(wn->filter ? wn->filter : "aqf", NULL, 0, &config);
+
+	if (err)
+		return err;
+	options.config = config;
+	err = wn__engine_create(&options, wn->secret, &wn->engine);
+	wn_config_destroy(config);
+	return err;
+}
+
+static int prepare(struct wn_rocksdb *wn, const char *path, const struct wn_rocksdb_options *given)
+{
 	int err = copy_given(wn, path, given);
 
 	if (!err)
 		err = make_secret(wn);
 	if (!err)
-		err = wn__engine_create(&options, wn->secret, &wn->engine);
+		err = make_engine(wn, given);
 	if (err)
 		return err;
 	wn->known = wn->directory && wn__state_belongs(wn->directory, path);

@@ -47,6 +47,16 @@ static void describe_learning(struct wn__engine *engine, struct wn_rocksdb_stats
 	statsp->carried_over = stats.carried_over;
 	statsp->lessons = stats.lessons;
 	statsp->learned_bytes = stats.learned_bytes;
+	statsp->lessons_dropped = stats.lessons_dropped;
+	statsp->repeated_false_positives = stats.repeated_false_positives;
+	statsp->negatives = stats.negatives;
+	statsp->map_runs = stats.map_runs;
+	statsp->map_bytes = stats.map_bytes;
+	statsp->map_reads = stats.map_reads;
+	statsp->saves = stats.saves;
+	statsp->save_failures = stats.save_failures;
+	statsp->rebuilt = stats.rebuilt;
+	statsp->rebuild_failures = stats.rebuild_failures;
 }
 
 void wn__policy_describe(struct wn__policy *policy, struct wn_rocksdb_stats *statsp)

@@ -14,7 +14,9 @@
 struct reader {
 	struct wn__policy *policy;
 	struct wn_filter *filter; /* its secret is borrowed from the policy, if it is that one */
-	struct wn__lessons *lessons; /* NULL: it does not learn */
+	struct wn__lessons *lessons; /* NULL: it does not learn key by key */
+	struct wn__rebuild *rebuild; /* NULL: it is not built again */
+	bool learns;                 /* one of the two */
 	struct wn__run run;          /* what the trace is told; only if it learns */
 };
 
@@ -27,16 +29,22 @@ bool wn__reader_is_foreign(void *shared, struct wn__bytes block)
 }
 
 /* Whatever fails here, the filter is asked as it was built. */
-static void open_lessons(struct reader *reader, struct wn__bytes block)
+static void open_learned(struct reader *reader, struct wn__bytes block)
 {
 	struct wn__engine *engine = reader->policy->engine;
 	struct wn_block_info info;
 
 	reader->lessons = NULL;
+	reader->rebuild = NULL;
+	reader->learns = false;
 	if (!engine || wn_block_read(block.data, block.size, WN_CHECK_HEADER, &info, NULL) ||
 	    wn__run_of_block(&info, &reader->run))
 		return;
-	wn__filter_lessons(engine->learned, reader->filter, &reader->lessons);
+	if (!reader->run.rebuilds)
+		wn__filter_lessons(engine->learned, reader->filter, &reader->lessons);
+	else if (engine->rebuilds)
+		reader->rebuild = wn__rebuild_acquire(engine->rebuilds, reader->run.id);
+	reader->learns = reader->lessons || reader->rebuild;
 }
 
 void *wn__reader_open(void *shared, struct wn__bytes block)
@@ -52,7 +60,7 @@ void *wn__reader_open(void *shared, struct wn__bytes block)
 		return NULL;
 	}
 	reader->policy = wn__policy_hold(policy);
-	open_lessons(reader, block);
+	open_learned(reader, block);
 	wn__policy_count(policy, WN__READERS_OPENED, 1);
 	return reader;
 }
@@ -64,6 +72,7 @@ void wn__reader_close(void *given)
 	if (!reader)
 		return;
 	wn__lessons_release(reader->lessons);
+	wn__rebuild_release(reader->rebuild);
 	wn_filter_close(reader->filter);
 	wn__policy_release(reader->policy);
 	free(reader);
@@ -73,7 +82,8 @@ static bool ask_and_note(const struct reader *reader, struct wn_hash hash)
 {
 	struct wn_match match;
 
-	if (!wn__filter_query_learned(reader->filter, reader->lessons, hash, &match))
+	if (!wn__filter_query_learned(reader->filter, reader->lessons, hash, &match) ||
+	    !wn__rebuild_query(reader->rebuild, hash))
 		return false;
 	if (wn__trace_depth() > 0)
 		wn__trace_note(&reader->run, hash, &match);
@@ -86,7 +96,7 @@ bool wn__reader_query(const void *given, struct wn__bytes key)
 
 	if (!reader)
 		return true;
-	if (!reader->lessons)
+	if (!reader->learns)
 		return wn_filter_query(reader->filter, key.data, key.size, NULL);
 	return ask_and_note(reader,
 			    wn_hash(wn_filter_secret(reader->filter), key.data, key.size));
@@ -102,6 +112,6 @@ void wn__reader_query_batch(const void *given, const struct wn__bytes *keys, siz
 	for (size_t i = 0; i < count && filter; i++)
 		hashes[i] = wn_hash(wn_filter_secret(filter), keys[i].data, keys[i].size);
 	wn_filter_query_batch(filter, hashes, count, answersp);
-	for (size_t i = 0; i < count && filter && reader->lessons; i++)
+	for (size_t i = 0; i < count && filter && reader->learns; i++)
 		answersp[i] = answersp[i] && ask_and_note(reader, hashes[i]);
 }

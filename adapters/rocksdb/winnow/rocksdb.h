@@ -58,7 +58,18 @@ struct wn_rocksdb_stats {
 	uint64_t carried_over;      /* known false positives that new filters were built against;
 				     * counted again for each filter */
 	uint64_t lessons;           /* in memory now */
-	uint64_t learned_bytes;     /* they take, and their readers' part */
+	uint64_t learned_bytes;     /* they take, and their readers' part; rebuilt filters, too */
+	uint64_t lessons_dropped;   /* for the budget */
+	uint64_t repeated_false_positives; /* reported before: of the same key, by the same filter,
+					    * among the last 65,536 or so */
+	uint64_t negatives;         /* keys known to hurt, for the filters built next */
+	uint64_t map_runs;          /* filters whose hashes are stored now */
+	uint64_t map_bytes;         /* they take */
+	uint64_t map_reads;         /* pages of 4 KiB read of them */
+	uint64_t saves;             /* times that something new was written to disk */
+	uint64_t save_failures;     /* times that it could not */
+	uint64_t rebuilt;           /* filters built again (sscf), each time counted */
+	uint64_t rebuild_failures;
 };
 
 /* What `policy` did so far; NULL: all policies of this process, gone ones and those from
