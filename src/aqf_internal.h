@@ -133,4 +133,8 @@ bool wn__scan_next(struct wn__scan *scan, struct wn__entry *entryp);
  * scan runs out of its table. */
 int wn__aqf_load_scan(struct wn_aqf *aqf, struct wn__scan *scan);
 
+/* ---- describe (aqf_clusters.c) ------------------------------------------- */
+
+int wn__aqf_clusters(const struct wn_filter *filter, wn__cluster_fn *visit, void *context);
+
 #endif /* WN_AQF_INTERNAL_H */

@@ -441,6 +441,7 @@ const struct wn__kind wn__kind_aqf = {
 	.query_batch = wn__frozen_batch_portable,
 	.adapt = adapt,
 	.describe = describe,
+	.clusters = wn__aqf_clusters,
 };
 
 /* ---- freeze and thaw ---------------------------------------------------- */

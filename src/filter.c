@@ -596,3 +596,10 @@ void wn_filter_describe(const struct wn_filter *filter, struct wn_filter_info *i
 	if (infop->slots)
 		infop->load = (double)infop->used_slots / (double)infop->slots;
 }
+
+int wn__filter_clusters(const struct wn_filter *filter, wn__cluster_fn *visit, void *context)
+{
+	if (!filter->kind->clusters)
+		return WN_ERR_INVALID;
+	return filter->kind->clusters(filter, visit, context);
+}

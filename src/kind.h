@@ -10,6 +10,8 @@
 #include <winnow/filter.h>
 #include <winnow/hash.h>
 
+#include "clusters.h"
+
 /* The values an options string can set. Every kind names its own in a table;
  * a kind reads its values from wn__config.values[] by index into that table. */
 enum wn__option_type { WN__OPTION_INTEGER, WN__OPTION_REAL };
@@ -96,6 +98,9 @@ struct wn__kind {
 
 	/* Fill in what the generic part does not know: slots, extensions, rates. */
 	void (*describe)(const struct wn_filter *filter, struct wn_filter_info *infop);
+
+	/* As wn__filter_clusters() (clusters.h); NULL for a kind that has none. */
+	int (*clusters)(const struct wn_filter *filter, wn__cluster_fn *visit, void *context);
 };
 
 /* All kinds, NULL-terminated: a new kind adds its line in src/filter.c. */
