@@ -1,0 +1,529 @@
+/* engine_memory.c - filters in front of tables that are in memory: the filters alone decide
+ * how fast this is.
+ *
+ * All keys are in one ordered map, which stands for the disk. A table is a filter and a
+ * number; every key says which table holds its newest version, 0 being what was not
+ * flushed yet. A lookup asks the tables from the newest to the oldest, and "reads" those
+ * that say "maybe".
+ *
+ * One lock: lookups share it, and learn while they do; writes have it to themselves. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <winnow/error.h>
+#include <winnow/filter.h>
+
+#include "alloc.h"
+#include "bench_engine.h"
+#include "bench_util.h"
+#include "learned.h"
+#include "memory_map.h"
+#include "negatives.h"
+#include "rocksdb_filters.h"
+#include "runs.h"
+#include "secret.h"
+
+#define MAX_TABLES 64
+#define MAX_RANKS 64 /* of a minirun that are dealt with at once */
+
+struct table {
+	uint64_t number;
+	uint64_t keys, bytes;
+	struct rf_filter *stock;
+	void *block;
+	struct wn_filter *filter;
+	struct wn__lessons *lessons; /* NULL: it does not learn */
+	struct wn__run run;
+};
+
+struct engine {
+	const struct engine_options *options;
+	struct filter_choice choice;
+	double stock_bits; /* what a Bloom or Ribbon filter is made with */
+	struct wn_config *config;
+	struct wn_secret *secret;
+	struct wn__learned *learned;
+	struct wn__runs *runs;
+	struct wn__negatives *negatives;
+
+	pthread_rwlock_t lock;
+	struct memory_map map;
+	bool unflushed; /* there are keys that are in no table */
+	uint64_t unflushed_bytes;
+	uint64_t last_number;
+	struct table tables[MAX_TABLES]; /* the newest last */
+	size_t table_count;
+
+	atomic_uint_fast64_t adaptations, unfixable, map_misses, carried_over;
+};
+
+struct session {
+	struct engine *engine;
+};
+
+/* ---- open and close ----------------------------------------------------- */
+
+static bool accept_options(const struct engine_options *options, struct failure *failure)
+{
+	struct filter_choice choice;
+	char message[200];
+
+	if (!filter_choose(options->filter, &choice, failure))
+		return false;
+	if ((choice.family == FILTER_BLOOM || choice.family == FILTER_RIBBON) &&
+	    !rf_check(message, sizeof(message)))
+		return fail(failure, "Bloom and Ribbon filters in memory are RocksDB's: %s",
+			    message);
+	if (options->feedback == FEEDBACK_STATISTICS)
+		return fail(failure, "--feedback=statistics belongs to --engine=rocksdb");
+	return true;
+}
+
+static void close_table(struct table *table)
+{
+	if (table->stock)
+		rf_free(table->stock);
+	wn__lessons_release(table->lessons);
+	wn_filter_close(table->filter);
+	free(table->block);
+}
+
+static bool close_engine(struct engine *engine, struct failure *failure)
+{
+	(void)failure;
+	for (size_t i = 0; i < engine->table_count; i++)
+		close_table(&engine->tables[i]);
+	if (engine->map.head)
+		memory_map_fini(&engine->map);
+	wn__learned_destroy(engine->learned);
+	wn__runs_destroy(engine->runs);
+	wn__negatives_destroy(engine->negatives);
+	wn_config_destroy(engine->config);
+	wn_secret_destroy(engine->secret);
+	pthread_rwlock_destroy(&engine->lock);
+	free(engine);
+	return true;
+}
+
+static int open_winnow(struct engine *engine)
+{
+	int err = wn_config_parse(engine->options->filter, NULL, 0, &engine->config);
+
+	if (!err)
+		err = wn__learned_create(0, &engine->learned);
+	if (!err)
+		err = wn__runs_memory_create(&engine->runs);
+	if (!err)
+		err = wn__negatives_create(NULL, wn_secret_seed(engine->secret),
+					   &engine->negatives);
+	return err;
+}
+
+static struct engine *open_engine(const struct engine_options *options, struct failure *failure)
+{
+	struct engine *engine = wn__calloc(1, sizeof(*engine));
+	int err;
+
+	if (!engine || !filter_choose(options->filter, &engine->choice, failure)) {
+		free(engine);
+		return NULL;
+	}
+	engine->options = options;
+	pthread_rwlock_init(&engine->lock, NULL);
+	engine->secret = bench_secret(options->seed);
+	engine->stock_bits = engine->choice.family == FILTER_RIBBON ?
+			     ribbon_parameter(engine->choice.bits_per_key) :
+			     engine->choice.bits_per_key;
+	err = memory_map_init(&engine->map);
+	if (!err && engine->choice.family == FILTER_WINNOW)
+		err = open_winnow(engine);
+	if (err) {
+		close_engine(engine, failure);
+		fail(failure, "opening the tables in memory failed: %s", wn_strerror(err));
+		return NULL;
+	}
+	return engine;
+}
+
+/* ---- tables ------------------------------------------------------------- */
+
+static bool learns(const struct engine *engine)
+{
+	return engine->choice.family == FILTER_WINNOW &&
+	       engine->options->feedback == FEEDBACK_WRAPPER;
+}
+
+static int build_stock(struct engine *engine, struct table *table, bool all)
+{
+	struct rf_builder *builder = rf_builder_create(
+		engine->choice.family == FILTER_RIBBON ? RF_RIBBON : RF_BLOOM, engine->stock_bits);
+
+	if (!builder)
+		return ENOMEM;
+	for (struct map_entry *entry = memory_map_first(&engine->map); entry;
+	     entry = entry->next[0])
+		if (all || entry->table == 0)
+			rf_builder_add(builder, map_entry_key(entry), entry->key_size, 1);
+	table->stock = rf_builder_finish(builder);
+	if (!table->stock)
+		return ENOMEM;
+	table->bytes = rf_size(table->stock);
+	return 0;
+}
+
+/* What the filters before were wrong about. */
+static int add_negatives(struct engine *engine, struct wn_builder *builder)
+{
+	struct wn_hash *hashes;
+	size_t count;
+	int err = wn__negatives_snapshot(engine->negatives, 0, &hashes, &count);
+
+	if (err)
+		return err;
+	for (size_t i = 0; i < count && !err; i++)
+		err = wn_builder_add_negative(builder, hashes[i]);
+	atomic_fetch_add(&engine->carried_over, count);
+	free(hashes);
+	return err;
+}
+
+/* The stored hashes go to the reverse map; kinds that have no use for it go without. */
+static int open_lessons(struct engine *engine, struct table *table, struct wn_builder *builder,
+			size_t size)
+{
+	struct wn_block_info info;
+	size_t count;
+	const struct wn_hash *hashes = wn_builder_hashes(builder, &count);
+	int err = wn_block_read(table->block, size, WN_CHECK_HEADER, &info, NULL);
+
+	if (err || !learns(engine) || wn__run_of_block(&info, &table->run))
+		return err;
+	err = wn__runs_put(engine->runs, &table->run, hashes, 0);
+	if (!err)
+		err = wn__filter_lessons(engine->learned, table->filter, &table->lessons);
+	return err == WN_ERR_READONLY ? 0 : err;
+}
+
+static int build_winnow(struct engine *engine, struct table *table, bool all)
+{
+	struct wn_builder *builder;
+	size_t size;
+	int err = wn_builder_create(engine->config, engine->secret, &builder);
+
+	if (err)
+		return err;
+	for (struct map_entry *entry = memory_map_first(&engine->map); entry && !err;
+	     entry = entry->next[0])
+		if (all || entry->table == 0)
+			err = wn_builder_add(builder, map_entry_key(entry), entry->key_size);
+	if (!err && learns(engine))
+		err = add_negatives(engine, builder);
+	if (!err)
+		err = wn_builder_finish(builder, &table->block, &size);
+	if (!err)
+		err = wn_filter_open(table->block, size, WN_CHECK_ALL, engine->secret,
+				     &table->filter, NULL);
+	if (!err)
+		err = open_lessons(engine, table, builder, size);
+	if (!err)
+		table->bytes = size;
+	wn_builder_destroy(builder);
+	return err;
+}
+
+static void forget_tables(struct engine *engine)
+{
+	for (size_t i = 0; i < engine->table_count; i++) {
+		struct table *table = &engine->tables[i];
+
+		if (table->lessons) {
+			wn__runs_drop(engine->runs, table->run.id);
+			wn__learned_forget(engine->learned, table->run.id);
+		}
+		close_table(table);
+	}
+	engine->table_count = 0;
+}
+
+/* A new table of what was not flushed, or of all keys in place of the tables so far. */
+static int make_table(struct engine *engine, bool all)
+{
+	struct table table = { .number = engine->last_number + 1 };
+	int err = 0;
+
+	if (engine->choice.family == FILTER_WINNOW)
+		err = build_winnow(engine, &table, all);
+	else if (engine->choice.family != FILTER_NONE)
+		err = build_stock(engine, &table, all);
+	if (err) {
+		close_table(&table);
+		return err;
+	}
+	if (all)
+		forget_tables(engine);
+	for (struct map_entry *entry = memory_map_first(&engine->map); entry;
+	     entry = entry->next[0]) {
+		if (!all && entry->table != 0)
+			continue;
+		entry->table = table.number;
+		table.keys++;
+	}
+	engine->last_number = table.number;
+	engine->tables[engine->table_count++] = table;
+	engine->unflushed = false;
+	engine->unflushed_bytes = 0;
+	return 0;
+}
+
+static int flush_locked(struct engine *engine)
+{
+	if (!engine->unflushed)
+		return 0;
+	return make_table(engine, engine->table_count == MAX_TABLES);
+}
+
+static bool make_tables(struct engine *engine, bool all, struct failure *failure)
+{
+	int err = 0;
+
+	pthread_rwlock_wrlock(&engine->lock);
+	if (!all)
+		err = flush_locked(engine);
+	else if (engine->map.count > 0)
+		err = make_table(engine, true);
+	pthread_rwlock_unlock(&engine->lock);
+	return !err || fail(failure, "building a filter failed: %s", wn_strerror(err));
+}
+
+static bool flush_engine(struct engine *engine, struct failure *failure)
+{
+	return make_tables(engine, false, failure);
+}
+
+static bool compact_engine(struct engine *engine, struct failure *failure)
+{
+	return make_tables(engine, true, failure);
+}
+
+static void settle_engine(struct engine *engine)
+{
+	(void)engine;
+}
+
+/* ---- lookups ------------------------------------------------------------ */
+
+static struct session *begin_session(struct engine *engine, struct failure *failure)
+{
+	struct session *session = wn__alloc(sizeof(*session));
+
+	if (!session) {
+		fail(failure, "no memory for a thread's session");
+		return NULL;
+	}
+	session->engine = engine;
+	return session;
+}
+
+static void end_session(struct session *session)
+{
+	free(session);
+}
+
+static bool put_pair(struct session *session, const void *key, size_t key_size, const void *value,
+		     size_t value_size, struct failure *failure)
+{
+	struct engine *engine = session->engine;
+	struct map_entry *entry;
+	int err;
+
+	pthread_rwlock_wrlock(&engine->lock);
+	err = memory_map_put(&engine->map, key, key_size, value, value_size, &entry);
+	if (!err) {
+		entry->table = 0;
+		engine->unflushed = true;
+		engine->unflushed_bytes += key_size + value_size;
+		if (engine->unflushed_bytes > engine->options->write_buffer_size)
+			err = flush_locked(engine);
+	}
+	pthread_rwlock_unlock(&engine->lock);
+	return !err || fail(failure, "writing to memory failed: %s", wn_strerror(err));
+}
+
+static int learn_rank(struct engine *engine, struct table *table, struct wn_hash hash,
+		      struct wn_match match)
+{
+	struct wn__run_entry stored;
+	int err = wn__runs_lookup(engine->runs, &table->run, match.minirun, match.rank, &stored);
+
+	if (err)
+		return err;
+	return wn__filter_learn(table->filter, table->lessons, stored.hash, hash, &match);
+}
+
+/* The fingerprint that matched, and those behind it in the minirun: their turn would be
+ * next. */
+static void learn(struct engine *engine, struct table *table, struct wn_hash hash,
+		  struct wn_match match)
+{
+	int err = WN_ERR_NOT_FOUND;
+
+	if (table->lessons && match.known)
+		err = learn_rank(engine, table, hash, match);
+	if (err && table->lessons) {
+		atomic_fetch_add(err == WN_ERR_UNFIXABLE ? &engine->unfixable :
+							   &engine->map_misses, 1);
+		return;
+	}
+	if (!err)
+		atomic_fetch_add(&engine->adaptations, 1);
+	wn__negatives_add(engine->negatives, wn_secret_id(engine->secret), hash, 1);
+	for (unsigned i = 0; i < MAX_RANKS && !err; i++) {
+		match.rank++;
+		err = learn_rank(engine, table, hash, match);
+	}
+}
+
+static bool ask_table(struct engine *engine, const struct table *table, const void *key,
+		      size_t size, struct wn_hash hash, struct wn_match *matchp)
+{
+	switch (engine->choice.family) {
+	case FILTER_NONE:
+		return true;
+	case FILTER_WINNOW:
+		return wn__filter_query_learned(table->filter, table->lessons, hash, matchp);
+	default:
+		return rf_may_match(table->stock, key, size);
+	}
+}
+
+static void copy_value(const struct map_entry *entry, void *valuep, size_t room,
+		       struct look *lookp)
+{
+	lookp->found = true;
+	lookp->size = entry->value_size;
+	memcpy(valuep, entry->value, entry->value_size < room ? entry->value_size : room);
+}
+
+static void look_up(struct engine *engine, const void *key, size_t size, void *valuep, size_t room,
+		    struct look *lookp)
+{
+	const bool filtered = engine->choice.family != FILTER_NONE;
+	struct map_entry *entry = NULL;
+	bool read = engine->unflushed;
+	struct wn_hash hash = { 0, 0 };
+
+	if (read)
+		entry = memory_map_find(&engine->map, key, size);
+	if (entry && entry->table == 0) {
+		copy_value(entry, valuep, room, lookp);
+		return;
+	}
+	if (engine->choice.family == FILTER_WINNOW)
+		hash = wn_hash(engine->secret, key, size);
+	for (size_t i = engine->table_count; i-- > 0;) {
+		struct table *table = &engine->tables[i];
+		struct wn_match match = { .known = false };
+
+		lookp->queries += filtered;
+		if (!ask_table(engine, table, key, size, hash, &match))
+			continue;
+		lookp->positives += filtered;
+		lookp->block_reads++;
+		if (!read)
+			entry = memory_map_find(&engine->map, key, size);
+		read = true;
+		if (entry && entry->table == table->number) {
+			copy_value(entry, valuep, room, lookp);
+			return;
+		}
+		if (learns(engine))
+			learn(engine, table, hash, match);
+	}
+}
+
+static bool get_value(struct session *session, const void *key, size_t size, void *valuep,
+		      size_t room, struct look *lookp, struct failure *failure)
+{
+	struct engine *engine = session->engine;
+
+	(void)failure;
+	*lookp = (struct look){ .found = false };
+	pthread_rwlock_rdlock(&engine->lock);
+	look_up(engine, key, size, valuep, room, lookp);
+	pthread_rwlock_unlock(&engine->lock);
+	return true;
+}
+
+static bool scan_pairs(struct session *session, const void *key, size_t size, size_t limit,
+		       scan_fn *fn, void *arg, struct failure *failure)
+{
+	struct engine *engine = session->engine;
+	struct map_entry *entry;
+
+	(void)failure;
+	pthread_rwlock_rdlock(&engine->lock);
+	entry = memory_map_seek(&engine->map, key, size);
+	for (size_t i = 0; i < limit && entry; i++, entry = entry->next[0])
+		if (!fn(arg, map_entry_key(entry), entry->key_size, entry->value,
+			entry->value_size))
+			break;
+	pthread_rwlock_unlock(&engine->lock);
+	return true;
+}
+
+/* ---- statistics --------------------------------------------------------- */
+
+static void get_stats(struct engine *engine, struct engine_stats *statsp)
+{
+	struct wn__learned_stats learned = { 0 };
+	struct wn__runs_stats runs = { 0 };
+
+	if (engine->learned) {
+		wn__learned_describe(engine->learned, &learned);
+		wn__runs_stats(engine->runs, &runs);
+	}
+	*statsp = (struct engine_stats){
+		.adaptations = atomic_load(&engine->adaptations),
+		.unfixable = atomic_load(&engine->unfixable),
+		.map_misses = atomic_load(&engine->map_misses),
+		.carried_over = atomic_load(&engine->carried_over),
+		.learned_bytes = learns(engine) ? learned.bytes : 0,
+		.reversemap_bytes = runs.bytes,
+	};
+	for (size_t i = 0; i < engine->table_count; i++) {
+		statsp->filter_bytes += engine->tables[i].bytes;
+		statsp->filter_keys += engine->tables[i].keys;
+	}
+}
+
+static void print_stats(struct engine *engine, FILE *to)
+{
+	fprintf(to, "keys in memory        %llu, %llu bytes with their values\n",
+		(unsigned long long)engine->map.count, (unsigned long long)engine->map.bytes);
+	fprintf(to, "all in tables         %s\n", engine->unflushed ? "no" : "yes");
+	for (size_t i = engine->table_count; i-- > 0;)
+		fprintf(to, "table %-4llu            %llu keys, filter of %llu bytes\n",
+			(unsigned long long)engine->tables[i].number,
+			(unsigned long long)engine->tables[i].keys,
+			(unsigned long long)engine->tables[i].bytes);
+}
+
+const struct engine_kind engine_memory = {
+	.name = "memory",
+	.accept = accept_options,
+	.open = open_engine,
+	.close = close_engine,
+	.flush = flush_engine,
+	.compact = compact_engine,
+	.settle = settle_engine,
+	.stats = get_stats,
+	.print_stats = print_stats,
+	.begin = begin_session,
+	.end = end_session,
+	.put = put_pair,
+	.get = get_value,
+	.scan = scan_pairs,
+};
