@@ -96,9 +96,10 @@ bool filter_choose(const char *text, struct filter_choice *choicep, struct failu
 	}
 	choicep->family = FILTER_WINNOW;
 	if (wn_config_parse(text, message, sizeof(message), &config))
-		return fail(failure, "the filter '%s' cannot be had: %s (and, of the storage "
-				     "engines' own, bloom, ribbon and none)", text,
-			    message[0] ? message : "no memory");
+		return fail(failure, "the filter '%s' cannot be had: %s%s", text,
+			    message[0] ? message : "no memory",
+			    strstr(message, "the kinds are") ?
+			    "; and, of the storage engines' own, bloom, ribbon and none" : "");
 	wn_config_destroy(config);
 	return true;
 }

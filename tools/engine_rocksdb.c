@@ -188,8 +188,13 @@ static bool is_busy(struct engine *engine)
 		"rocksdb.num-running-flushes", "rocksdb.mem-table-flush-pending",
 		"rocksdb.num-running-compactions", "rocksdb.compaction-pending",
 	};
+	uint64_t errors = 0;
 	bool busy = false;
 
+	/* After an error, a full disk say, what is pending stays so. */
+	if (rocksdb_property_int(engine->rocks, "rocksdb.background-errors", &errors) == 0 &&
+	    errors > 0)
+		return false;
 	for (size_t i = 0; i < sizeof(properties) / sizeof(properties[0]); i++) {
 		uint64_t value = 0;
 

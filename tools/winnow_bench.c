@@ -235,9 +235,15 @@ static bool run_steps(struct program *program, struct bench *bench, size_t filte
 
 		good = bench_run(bench, s, result, failure);
 		print_line(program, result);
-		if (program->json && !result_print_json(result, program->json) && good)
-			good = fail(failure, "writing '%s' failed: %s", options->json,
-				    strerror(errno));
+		if (program->json && !result_print_json(result, program->json)) {
+			if (good)
+				fail(failure, "writing '%s' failed: %s", options->json,
+				     strerror(errno));
+			good = false;
+			if (program->json != stdout)
+				fclose(program->json);
+			program->json = NULL;
+		}
 	}
 	return good;
 }
