@@ -183,7 +183,26 @@ static void learn_by_rebuilding(struct wn__engine *engine, const struct wn__trac
 		wn__engine_count(engine, WN__MAP_MISSES, 1);
 }
 
-void wn__engine_learn(struct wn__engine *engine, const struct wn__trace_entry *entry)
+/* Lessons between two tellings; they take 16 bytes each, and more in pages half full. */
+#define CHARGE_EVERY 1024
+
+static void tell_charge(struct wn__engine *engine)
+{
+	struct wn__engine_stats stats;
+
+	wn__engine_describe(engine, &stats);
+	engine->charge(engine->charge_arg, stats.learned_bytes);
+}
+
+void wn__engine_charge(struct wn__engine *engine, wn__charge_fn *charge, void *arg)
+{
+	engine->charge = charge;
+	engine->charge_arg = arg;
+	if (charge)
+		tell_charge(engine);
+}
+
+static void learn(struct wn__engine *engine, const struct wn__trace_entry *entry)
 {
 	const struct wn__run *filter = &entry->filter;
 	struct wn__shape shape = {filter->slots, filter->remainder_bits};
@@ -207,6 +226,15 @@ void wn__engine_learn(struct wn__engine *engine, const struct wn__trace_entry *e
 				 1);
 	}
 	wn__lessons_release(lessons);
+}
+
+void wn__engine_learn(struct wn__engine *engine, const struct wn__trace_entry *entry)
+{
+	learn(engine, entry);
+	if (engine->charge &&
+	    atomic_fetch_add_explicit(&engine->learned_since, 1, memory_order_relaxed) %
+				    CHARGE_EVERY == CHARGE_EVERY - 1)
+		tell_charge(engine);
 }
 
 /* Was this one reported before? The tag of an older one may have taken its place: then it

@@ -105,6 +105,9 @@ struct wn__engine {
 	struct wn__rebuilds *rebuilds;   /* NULL: none of its filters is built again */
 	struct wn__saved *saved;         /* NULL: nothing is saved */
 	bool synchronous;
+	void (*charge)(void *arg, uint64_t bytes); /* NULL: nobody wants to know */
+	void *charge_arg;
+	atomic_uint learned_since; /* so many were learned from since the last telling, or so */
 	struct wn__engine_stripe stripes[WN__ENGINE_STRIPES];
 	atomic_uint_fast64_t *reported;  /* tags of false positives, by their last bits */
 
@@ -174,6 +177,12 @@ WN_PUBLIC void wn__engine_keep(struct wn__engine *engine, const char *directory,
 
 /* Save now what was learned so far. 0 also if nothing is saved at all; or an errno. */
 WN_PUBLIC int wn__engine_sync(struct wn__engine *engine);
+
+/* Tell `charge` now and then how much memory what was learned takes, and now; NULL: no longer.
+ * It is called by the worker and by those who learn at once, and must not call back. Neither
+ * may be at work when it changes. */
+typedef void wn__charge_fn(void *arg, uint64_t bytes);
+WN_PUBLIC void wn__engine_charge(struct wn__engine *engine, wn__charge_fn *charge, void *arg);
 
 /* The user knows that this key, which is not there, will be asked for: cost as in
  * wn__negatives_add(). */

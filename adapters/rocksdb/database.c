@@ -58,15 +58,16 @@ static int make_secret(struct wn_rocksdb *wn)
 	return wn__saved_secret(wn->directory, &wn->secret, &wn->secret_is_new);
 }
 
-static int make_engine(struct wn_rocksdb *wn, const struct wn_rocksdb_options *given)
+static int make_engine(struct wn_rocksdb *wn)
 {
 	struct wn__engine_options options = {
-		.synchronous = given->synchronous,
-		.learned_bytes = given->learned_bytes,
-		.queue_length = given->queue_length,
+		.synchronous = wn->given.synchronous,
+		.learned_bytes = wn->given.learned_bytes,
+		.queue_length = wn->given.queue_length,
+		.save_ms = wn->given.save_ms,
 	};
 	struct wn_config *config;
-	int err = wn_config_parse(wn->filter ? wn->filter : "aqf", NULL, 0, &config);
+	int err = wn_config_parse(wn__filter_options(wn->filter), NULL, 0, &config);
 
 	if (err)
 		return err;
@@ -83,7 +84,7 @@ static int prepare(struct wn_rocksdb *wn, const char *path, const struct wn_rock
 	if (!err)
 		err = make_secret(wn);
 	if (!err)
-		err = make_engine(wn, given);
+		err = make_engine(wn);
 	if (err)
 		return err;
 	wn->known = wn->directory && wn__state_belongs(wn->directory, path);
@@ -187,13 +188,18 @@ int wn__database_open_store(struct wn_rocksdb *wn, rocksdb_column_family_handle_
 		return err;
 	if (place.directory)
 		wn__engine_keep(wn->engine, place.directory, wn->read_only);
+	if (wn->charge)
+		wn__engine_charge(wn->engine, wn__shim_charge, wn->charge);
 	return wn__worker_start(wn->engine);
 }
 
 void wn__database_finish(struct wn_rocksdb *wn)
 {
-	if (wn->engine)
+	if (wn->engine) {
 		wn__worker_stop(wn->engine);
+		wn__engine_charge(wn->engine, NULL, NULL);
+	}
+	wn__shim_destroy_charge(wn->charge);
 	if (wn->policy)
 		wn__policy_release(wn->policy);
 	wn__engine_release(wn->engine);
@@ -215,6 +221,7 @@ static void destroy_handle(rocksdb_column_family_handle_t **handlep)
 
 static void close_all(struct wn_rocksdb *wn)
 {
+	/* While the family is there, so that little is left for files. */
 	if (wn->runs) {
 		wn__worker_drain(wn->engine);
 		wn__store_leave_family(wn->runs);
@@ -332,14 +339,4 @@ void wn_rocksdb_close(struct wn_rocksdb *wn)
 {
 	if (wn)
 		close_all(wn);
-}
-
-void wn_rocksdb_drain(struct wn_rocksdb *wn)
-{
-	wn__worker_drain(wn->engine);
-}
-
-void wn_rocksdb_stats(struct wn_rocksdb *wn, struct wn_rocksdb_stats *statsp)
-{
-	wn__policy_describe(wn->policy, statsp);
 }

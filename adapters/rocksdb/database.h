@@ -6,7 +6,8 @@
  *	store.c      where runs are
  *	state.c      the directory beside the database
  *	lookup.c     lookups that teach
- *	report.c     statistics as text
+ *	report.c     statistics, also as text
+ *	remove.c     the end
  *
  * Opening: first the secret and the policy, for tables that are written while the database
  * opens; then the database, whose lock keeps other processes out of the directory, too; then
@@ -34,7 +35,8 @@ struct wn_rocksdb {
 	struct wn__policy *policy;
 	struct wn_secret *secret;
 	bool secret_is_new;
-	bool known; /* what lies in the directory is about this database */
+	bool known;            /* what lies in the directory is about this database */
+	void *charge;          /* to the block cache; NULL: none, or not yet */
 	struct wn__runs *runs; /* the engine's, while it has it; NULL: there is no store */
 };
 

@@ -67,6 +67,8 @@ static int change_options(struct wn_rocksdb *wn, rocksdb_options_t *options, boo
 
 	if (!shown)
 		return ENOMEM;
+	if (!wn->charge)
+		wn->charge = wn__shim_create_charge(options);
 	result = wn__shim_change_options(options, shown, listen ? &listener_calls : NULL,
 					 listen ? wn__engine_hold(wn->engine) : NULL);
 	if (result == WN__SHIM_OK)

@@ -205,9 +205,14 @@ static const struct wn__policy_calls calls = {
 	.query_batch = wn__reader_query_batch,
 };
 
+const char *wn__filter_options(const char *options)
+{
+	return options ? options : DEFAULT_OPTIONS;
+}
+
 rocksdb_filterpolicy_t *wn__policy_show(struct wn__policy *policy, const char *options)
 {
-	const char *given = options ? options : DEFAULT_OPTIONS;
+	const char *given = wn__filter_options(options);
 	size_t size = strlen(ID_PREFIX) + strlen(given) + 1;
 	rocksdb_filterpolicy_t *shown = NULL;
 	char *id = wn__alloc(size);
@@ -230,7 +235,7 @@ int wn__policy_create(const char *options, const struct wn_secret *secret,
 	*policyp = NULL;
 	if (!wn__shim_fits())
 		return WN_ERR_MISMATCH;
-	err = create_policy(options ? options : DEFAULT_OPTIONS, secret, policyp);
+	err = create_policy(wn__filter_options(options), secret, policyp);
 	if (!err && engine)
 		(*policyp)->engine = wn__engine_hold(engine);
 	return err;

@@ -56,6 +56,9 @@ struct wn__policy {
 struct wn__policy *wn__policy_hold(struct wn__policy *policy);
 void wn__policy_release(void *policy);
 
+/* NULL means the default. */
+const char *wn__filter_options(const char *options);
+
 /* A policy with filters of these options, as wn_rocksdb_filterpolicy() takes them, that learn
  * by `engine` (held, may be NULL). The caller has the one reference. */
 int wn__policy_create(const char *options, const struct wn_secret *secret,

@@ -34,9 +34,9 @@ static void open_learned(struct reader *reader, struct wn__bytes block)
 	struct wn__engine *engine = reader->policy->engine;
 	struct wn_block_info info;
 
+	reader->learns = false;
 	reader->lessons = NULL;
 	reader->rebuild = NULL;
-	reader->learns = false;
 	if (!engine || wn_block_read(block.data, block.size, WN_CHECK_HEADER, &info, NULL) ||
 	    wn__run_of_block(&info, &reader->run))
 		return;

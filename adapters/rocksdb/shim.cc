@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <string>
 
@@ -23,6 +24,7 @@
 #include <rocksdb/table.h>
 #include <rocksdb/utilities/object_registry.h>
 #include <rocksdb/version.h>
+#include <rocksdb/write_buffer_manager.h>
 #pragma GCC visibility pop
 
 #include "filter_bits.h"
@@ -304,10 +306,52 @@ private:
 	void *const listener_;
 };
 
+/* Built for memtables, and of use for any memory: without a limit of its own it does nothing
+ * but reserve room in the cache. */
+class Charge final {
+public:
+	explicit Charge(const std::shared_ptr<rocks::Cache> &cache) : manager_(0, cache)
+	{
+	}
+
+	~Charge()
+	{
+		set(0);
+	}
+
+	Charge(const Charge &) = delete;
+	Charge &operator=(const Charge &) = delete;
+
+	void set(size_t bytes)
+	{
+		const std::lock_guard<std::mutex> guard(lock_);
+
+		if (bytes > charged_)
+			manager_.ReserveMem(bytes - charged_);
+		else if (bytes < charged_)
+			manager_.FreeMem(charged_ - bytes);
+		charged_ = bytes;
+	}
+
+private:
+	std::mutex lock_;
+	rocks::WriteBufferManager manager_;
+	size_t charged_ = 0;
+};
+
 /* In RocksDB's C API a rocksdb_options_t is an Options. */
 rocks::Options *options_of(rocksdb_options_t *options)
 {
 	return reinterpret_cast<rocks::Options *>(options);
+}
+
+/* nullptr: its tables are not block-based, or not cached. */
+std::shared_ptr<rocks::Cache> cache_of(const rocksdb_options_t *options)
+{
+	const auto *table = options_of(const_cast<rocksdb_options_t *>(options))
+				    ->table_factory->GetOptions<rocks::BlockBasedTableOptions>();
+
+	return table != nullptr ? table->block_cache : nullptr;
 }
 
 enum wn__shim_result change_options(rocks::Options *options,
@@ -425,17 +469,41 @@ enum wn__shim_result wn__shim_change_options(rocksdb_options_t *options,
 	}
 }
 
+void *wn__shim_create_charge(const rocksdb_options_t *options)
+{
+	const std::shared_ptr<rocks::Cache> cache = cache_of(options);
+
+	try {
+		return cache != nullptr ? new Charge(cache) : nullptr;
+	} catch (...) {
+		return nullptr;
+	}
+}
+
+void wn__shim_destroy_charge(void *charge)
+{
+	delete static_cast<Charge *>(charge);
+}
+
+void wn__shim_charge(void *charge, uint64_t bytes)
+{
+	try {
+		static_cast<Charge *>(charge)->set(bytes);
+	} catch (...) {
+		/* No memory: the next call tries again. */
+	}
+}
+
 void wn__shim_share_cache(const rocksdb_options_t *from, rocksdb_options_t *to)
 {
-	const auto *table = options_of(const_cast<rocksdb_options_t *>(from))
-				    ->table_factory->GetOptions<rocks::BlockBasedTableOptions>();
+	const std::shared_ptr<rocks::Cache> cache = cache_of(from);
 
-	if (table == nullptr || table->block_cache == nullptr)
+	if (cache == nullptr)
 		return;
 	try {
 		rocks::BlockBasedTableOptions own;
 
-		own.block_cache = table->block_cache;
+		own.block_cache = cache;
 		options_of(to)->table_factory.reset(rocks::NewBlockBasedTableFactory(own));
 	} catch (...) {
 		/* Then it has a cache of its own. */

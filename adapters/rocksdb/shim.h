@@ -93,6 +93,13 @@ enum wn__shim_result wn__shim_change_options(rocksdb_options_t *options,
 /* Let the block-based tables of `to` use the block cache of `from`, if that has one. */
 void wn__shim_share_cache(const rocksdb_options_t *from, rocksdb_options_t *to);
 
+/* Charges memory to the block cache of these options' tables. NULL: there is no such cache, or
+ * no memory. It keeps the cache, so nothing in the cache may keep it. */
+void *wn__shim_create_charge(const rocksdb_options_t *options);
+void wn__shim_destroy_charge(void *charge); /* NULL is fine */
+/* Charge so much, and no longer what was charged before. Any thread. */
+void wn__shim_charge(void *charge, uint64_t bytes);
+
 /* The number of the table file that this thread is about to write, as the listener was told;
  * 0: none. */
 uint64_t wn__shim_building(void);

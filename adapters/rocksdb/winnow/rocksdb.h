@@ -104,6 +104,7 @@ struct wn_rocksdb_options {
 	bool synchronous;              /* learn before the lookup returns, not on a thread beside */
 	size_t learned_bytes;          /* memory for lessons; 0: 64 MB */
 	size_t queue_length;           /* false positives that may wait; 0: 4096 */
+	unsigned save_ms;              /* between two saves of what was learned; 0: 1000 */
 	bool whole_hashes; /* store all 16 bytes of each hash, not as many as lessons need */
 };
 
@@ -221,7 +222,33 @@ WN_PUBLIC void wn_rocksdb_batched_multi_get_cf(struct wn_rocksdb *wn,
 /* Wait until everything that is queued has been stored and learned. */
 WN_PUBLIC void wn_rocksdb_drain(struct wn_rocksdb *wn);
 
+/* The same, and have what was learned on disk. 0, or an errno. */
+WN_PUBLIC int wn_rocksdb_sync(struct wn_rocksdb *wn);
+
 WN_PUBLIC void wn_rocksdb_stats(struct wn_rocksdb *wn, struct wn_rocksdb_stats *statsp);
+
+/* The same as text, to be freed with free(): "winnow.stats", a name and a number a line;
+ * "winnow.prometheus", as Prometheus reads it. NULL: no such property, or no memory. */
+WN_PUBLIC char *wn_rocksdb_property(struct wn_rocksdb *wn, const char *name);
+
+/* It is known that this key will be asked for and is not there: new filters are built so that
+ * they say "no" to it. cost: how often, compared with others; 1 is what one false positive
+ * counts. WN_ERR_INVALID: a cost that is not above 0, or above 1e15. */
+WN_PUBLIC int wn_rocksdb_add_negative(struct wn_rocksdb *wn, const char *key, size_t size,
+				      double cost);
+
+/* ---- the end -------------------------------------------------------------- */
+
+/* Take winnow out of a database that nobody has open: drop winnow's column family, remove the
+ * directory beside the database. Its filters stay, and do no harm. The database is opened with
+ * the options that RocksDB wrote beside it; comparators, merge operators and the like that are
+ * the program's own are not among them, and a database that needs them is not opened. Open it
+ * through winnow with WN_ROCKSDB_SIDECAR then, which drops the family, too. */
+WN_PUBLIC void wn_rocksdb_uninstall(const char *path, char **errptr);
+
+/* As rocksdb_destroy_db(), and the directory beside the database as well. */
+WN_PUBLIC void wn_rocksdb_destroy(const rocksdb_options_t *options, const char *path,
+				  char **errptr);
 
 WN_END_DECLS
 
