@@ -9,7 +9,7 @@ if ! command -v sst_dump >/dev/null || ! command -v ldb >/dev/null; then
 fi
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
-"$builddir/examples/01_rocksdb_policy" "$tmp/db"
+"$builddir/examples/01_rocksdb" "$tmp/db" >/dev/null
 
 expect()
 {
