@@ -605,11 +605,58 @@ START_TEST(crc32c_is_castagnolis)
 }
 END_TEST
 
-int main(void)
+/* ---- files for tests/winnow_dump.sh -------------------------------------- */
+
+static const char *directory;
+
+static void write_file(const char *name, const struct shape *shape)
+{
+	struct span file = make_table(shape);
+	char path[4096];
+	FILE *to;
+
+	snprintf(path, sizeof(path), "%s/%s", directory, name);
+	to = fopen(path, "wb");
+	ck_assert_ptr_nonnull(to);
+	ck_assert_uint_eq(fwrite(file.at, 1, file.size, to), file.size);
+	ck_assert_int_eq(fclose(to), 0);
+	release(file);
+}
+
+START_TEST(files_are_written)
+{
+	static const unsigned char bloom[69] = {[64] = 255, [66] = 6};
+	struct shape shape = ordinary;
+
+	write_file("full.sst", &shape);
+	shape.layout = LAYOUT_PARTITIONED;
+	write_file("partitioned.sst", &shape);
+	shape.layout = LAYOUT_FULL;
+	shape.content = ALIEN_KEYS;
+	write_file("denies.sst", &shape);
+	shape.content = RAW;
+	shape.raw = (struct span){bloom, sizeof(bloom)};
+	write_file("bloom.sst", &shape);
+	shape.layout = LAYOUT_NONE;
+	shape.content = NOTHING;
+	write_file("none.sst", &shape);
+	write_file("level.ldb", &(struct shape){.leveldb = true, .layout = LAYOUT_BLOCKS,
+						.content = WINNOW, .blocks = 5, .keys = 20});
+}
+END_TEST
+
+int main(int argc, char **argv)
 {
 	Suite *suite = suite_create("dump");
 	TCase *whole = tcase_create("whole"), *damage = tcase_create("damage");
 
+	if (argc == 3 && strcmp(argv[1], "--write") == 0) {
+		directory = argv[2];
+		tcase_add_test(whole, files_are_written);
+		suite_add_tcase(suite, whole);
+		suite_add_tcase(suite, damage);
+		return test_run(suite);
+	}
 	tcase_add_test(whole, whole_tables_are_good);
 	tcase_add_test(whole, whole_leveldb_tables_are_good);
 	tcase_add_test(whole, filters_of_others_are_named);
