@@ -97,7 +97,7 @@ static void write_keys(leveldb_t *db, unsigned keys)
 	for (unsigned i = 0; i < keys && !error; i++) {
 		char key[32], value[80];
 		int key_size = snprintf(key, sizeof(key), "key%08u", i);
-		int size = snprintf(value, sizeof(value), "the value of key %u, and again %u", i, i);
+		int size = snprintf(value, sizeof(value), "the value of key %u, again %u", i, i);
 
 		leveldb_put(db, writing, key, (size_t)key_size, value, (size_t)size, &error);
 	}

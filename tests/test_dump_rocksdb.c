@@ -6,7 +6,7 @@
 #include "dump_file.h"
 #include "rocksdb_db.h"
 
-enum filter { NO_FILTER, BLOOM, RIBBON, WINNOW, FILTERS };
+enum filter { NO_FILTER, BLOOM, RIBBON, WINNOW, SSCF, FILTERS };
 
 struct setup {
 	int format, checksum, compression;
@@ -34,6 +34,8 @@ static rocksdb_block_based_table_options_t *table_options(const struct setup *se
 		policy = rocksdb_filterpolicy_create_ribbon(10);
 	else if (setup->filter == WINNOW)
 		ck_assert_int_eq(wn_rocksdb_filterpolicy("aqf", NULL, &policy), 0);
+	else if (setup->filter == SSCF)
+		ck_assert_int_eq(wn_rocksdb_filterpolicy("sscf", NULL, &policy), 0);
 	if (policy)
 		rocksdb_block_based_options_set_filter_policy(table, policy);
 	rocksdb_block_based_options_set_format_version(table, setup->format);
@@ -119,7 +121,7 @@ static const char *describe(const struct setup *setup)
 
 static void check_filter(const struct dump *dump, const struct setup *setup, const char *what)
 {
-	static const char *const kinds[] = {"none", "bloom", "ribbon", "aqf"};
+	static const char *const kinds[] = {"none", "bloom", "ribbon", "aqf", "sscf"};
 
 	/* For few keys, RocksDB's Ribbon policy makes Bloom filters. */
 	if (strcmp(dump_filter_kind(dump), kinds[setup->filter]) != 0 &&
@@ -137,7 +139,7 @@ static void check_filter(const struct dump *dump, const struct setup *setup, con
 		ck_assert(dump_bits_per_key(dump) > 6);
 		ck_assert(dump_bits_per_key(dump) < 20);
 	}
-	if (setup->filter != WINNOW) {
+	if (setup->filter < WINNOW) {
 		ck_assert_str_eq(dump->unasked, "the filter is not winnow's");
 		return;
 	}
@@ -146,7 +148,7 @@ static void check_filter(const struct dump *dump, const struct setup *setup, con
 	ck_assert_uint_eq(dump->keys_asked, setup->only_prefixes ? 0 : setup->keys);
 	ck_assert_uint_eq(dump->prefixes_asked, setup->prefix ? setup->keys : 0);
 	ck_assert_uint_eq(dump->denied, 0);
-	ck_assert(dump->filters.sum.has_clusters);
+	ck_assert_int_eq(dump->filters.sum.has_clusters, setup->filter == WINNOW);
 	ck_assert_uint_ge(dump->filters.sum.keys, setup->only_prefixes ? 1 : setup->keys);
 }
 

@@ -39,7 +39,7 @@ says '^keys  *77$'
 says '^parameters  *remainder bits 9'
 says 'load 0\.9'
 says '^bits per key  *[0-9.]*$'
-says '^extensions  *0 '
+says '^extensions  *0, learned before'
 says '^clusters  *[0-9]*, the longest of [0-9]* slots$'
 says '^verdict  *good$'
 

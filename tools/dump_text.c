@@ -161,14 +161,14 @@ static void print_winnow(const struct dump *dump, FILE *to)
 	if (sum->kind != FILTER_WINNOW || sum->slots == 0)
 		return;
 	put_label("parameters", to);
-	fprintf(to, "remainder bits %u, block version %u%s\n", sum->remainder_bits, sum->version,
-		sum->tiny ? ", short header" : "");
+	if (sum->remainder_bits > 0)
+		fprintf(to, "remainder bits %u, ", sum->remainder_bits);
+	fprintf(to, "block version %u%s\n", sum->version, sum->tiny ? ", short header" : "");
 	put_label("slots", to);
 	fprintf(to, "%" PRIu64 ", %" PRIu64 " in use, load %.4f\n", sum->slots, sum->used_slots,
 		(double)sum->used_slots / (double)sum->slots);
 	put_label("extensions", to);
-	fprintf(to, "%" PRIu64 " slots hold what was learned before the table was written\n",
-		sum->extensions);
+	fprintf(to, "%" PRIu64 ", learned before the table was written\n", sum->extensions);
 	put_label("expected", to);
 	fprintf(to, "%.3g false positives a query, before learning more\n", sum->expected_fpr);
 	put_label("filter id", to);

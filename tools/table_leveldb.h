@@ -8,7 +8,7 @@ struct small_filters {
 	struct span content;  /* borrowed */
 	size_t count;
 	size_t offsets_at;    /* where the list of their places starts */
-	unsigned base_lg;     /* a filter is for the data blocks that start within 2^base_lg bytes */
+	unsigned base_lg;     /* a filter is for data blocks that start within 2^base_lg bytes */
 };
 
 /* NULL, or what is wrong. */
