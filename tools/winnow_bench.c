@@ -301,8 +301,6 @@ static bool write_outputs(struct program *program, struct failure *failure)
 	const size_t count = options->filter_count * options->step_count;
 	bool good = true;
 
-	results_print_table(program->results, options->filter_count, options->step_count,
-			    program->out);
 	if (program->report) {
 		const char *db = options->db ? options->db : program->scratch;
 
@@ -314,8 +312,10 @@ static bool write_outputs(struct program *program, struct failure *failure)
 		if (!close_output(options->report, program->report, failure))
 			good = false;
 		if (good)
-			fprintf(program->out, "The report is in %s\n", options->report);
+			fprintf(program->out, "\nThe report is in %s\n", options->report);
 	}
+	results_print_table(program->results, options->filter_count, options->step_count,
+			    program->out);
 	if (program->json && !close_output(options->json, program->json, failure))
 		good = false;
 	if (fflush(program->out) != 0 || ferror(program->out))
