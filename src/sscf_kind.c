@@ -106,7 +106,8 @@ static int check_payload(const struct wn__sscf_frozen *frozen, uint64_t key_coun
 	    !is_rest_zero(frozen->modulator,
 			  (uint64_t)params->modulator_cells * params->modulator_bits))
 		return refuse(reasonp, "SSCF: stray bits");
-	if (set / params->hashes > key_count || (set == 0) != (key_count == 0))
+	/* More cells than so many keys set may be left over from a living filter. */
+	if (set == 0 && key_count > 0)
 		return refuse(reasonp, "SSCF: number of keys does not fit");
 	if (count_modulated(frozen) != params->modulated)
 		return refuse(reasonp, "SSCF: wrong number of modulated functions");

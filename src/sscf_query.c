@@ -16,6 +16,22 @@
 #define LINE 64
 #define SPREAD_OUT 1024 /* blocks above this are fetched cell by cell */
 
+/* With negative bits more is known: a key's modulated function is the first whose cell is
+ * sealed (sscf.c). That cell must be the empty one. */
+static bool is_first_sealed_empty(const struct wn__sscf_frozen *frozen, struct wn_hash hash)
+{
+	const struct wn__sscf_params *params = &frozen->params;
+	uint64_t block = wn__sscf_block(hash, params->blocks) * params->block_cells;
+
+	for (unsigned i = 0; i < params->hashes; i++) {
+		uint64_t cell = block + wn__sscf_place(hash, i, params->block_cells);
+
+		if (wn__sscf_bit(frozen->negatives, cell))
+			return !wn__sscf_bit(frozen->cells, cell);
+	}
+	return false;
+}
+
 bool __attribute__((noinline)) wn__sscf_second_round(const struct wn__sscf_frozen *frozen,
 						     struct wn_hash hash)
 {
@@ -31,7 +47,8 @@ bool __attribute__((noinline)) wn__sscf_second_round(const struct wn__sscf_froze
 		return false;
 	cell = wn__sscf_block(hash, params->blocks) * params->block_cells +
 	       wn__sscf_place(hash, params->hashes + value - 1, params->block_cells);
-	if (frozen->negatives && wn__sscf_bit(frozen->negatives, cell))
+	if (frozen->negatives && (wn__sscf_bit(frozen->negatives, cell) ||
+				  !is_first_sealed_empty(frozen, hash)))
 		return false;
 	return wn__sscf_bit(frozen->cells, cell);
 }

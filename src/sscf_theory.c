@@ -4,14 +4,6 @@
 #include "sscf_format.h"
 #include "sscf_theory.h"
 
-/* ---- the frozen form: layout -------------------------------------------- */
-
-#define LEAST_BLOCK 512        /* a cache line */
-#define LARGEST_BLOCK 32768    /* beyond, one block may as well be all */
-#define FEWEST_BLOCKS 16       /* fewer: their size is made to fit, not their number */
-#define ACCURACY_LOSS (4.0 / 3)
-#define MANY_KEYS 65536 /* in a block: chance evens out */
-
 static double power(double base, unsigned exponent)
 {
 	double result = 1;
@@ -21,6 +13,123 @@ static double power(double base, unsigned exponent)
 			result *= base;
 	return result;
 }
+
+/* ---- the living form ---------------------------------------------------- */
+
+/* The chance to be taken for a key: in the first round, by k cells that are set; in the
+ * second, by k - 1 of them and a function that stands in. As printed that is for
+ * whichever cell is empty; otherwise for the first negative cell only. */
+static double rate_of_vulnerable(const struct wn__sscf_rates *rates, unsigned k, bool as_printed,
+				 double stands_in)
+{
+	double others = power(rates->mixed, k - 1);
+	double ways = as_printed ? k : 1;
+
+	return others * (rates->mixed + ways * (1 - rates->mixed) * stands_in);
+}
+
+static double rate_of_others(const struct wn__sscf_rates *rates, unsigned k, bool as_printed,
+			     double stands_in)
+{
+	double plain = (1 - rates->negative) * rates->positive;
+	double set = rates->negative * rates->mixed + plain;
+	double empty = 0;
+
+	if (as_printed)
+		return power(set, k - 1) * (set + (1 - set) * k * stands_in);
+	for (unsigned first = 0; first < k; first++)
+		empty += power(plain, first) * rates->negative * (1 - rates->mixed) *
+			 power(set, k - 1 - first);
+	return power(set, k) + empty * stands_in;
+}
+
+struct wn__sscf_rates wn__sscf_theory(const struct wn__sscf_letters *letters)
+{
+	struct wn__sscf_rates rates = {0};
+	unsigned k = letters->hashes;
+	double touched, per_cell, mean_load, all_negative, stands_in;
+
+	rates.negative = -expm1(-(double)k * letters->vulnerable / letters->cells);
+	touched = 1 - power(1 - rates.negative, k);
+	rates.triggered = letters->keys * touched;
+	per_cell = letters->modulator_cells > 0 ? rates.triggered / letters->modulator_cells : 0;
+	rates.load = -expm1(-per_cell);
+	/* The mean of the load while the keys come in. */
+	mean_load = per_cell > 1e-6 ? 1 - rates.load / per_cell : per_cell / 2;
+	all_negative = power(rates.negative, letters->backups);
+	rates.modulated = 1 - all_negative - mean_load * (rates.negative - all_negative);
+	if (letters->modulator_cells < 1)
+		rates.modulated = 0;
+	if (rates.negative > 0)
+		rates.mixed = -expm1(-letters->keys * (k * rates.negative -
+						       rates.modulated * touched) /
+				     (letters->cells * rates.negative));
+	rates.positive = -expm1(-(letters->keys * k * (1 - rates.negative) +
+				  rates.triggered * rates.modulated) /
+				(letters->cells * (1 - rates.negative)));
+	stands_in = rates.load * rates.positive * (1 - rates.negative);
+	rates.vulnerable_rate = rate_of_vulnerable(&rates, k, letters->as_printed, stands_in);
+	rates.other_rate = rate_of_others(&rates, k, letters->as_printed, stands_in);
+	rates.cost_rate = letters->vulnerable_cost * rates.vulnerable_rate +
+			  (1 - letters->vulnerable_cost) * rates.other_rate;
+	return rates;
+}
+
+#define SHARES 100 /* of the space, tried for the modulator: 0 to 50% */
+
+/* The best number of hash functions for a space that has been shared out. */
+static double settle_letters(struct wn__sscf_letters *letters, unsigned given)
+{
+	double least = 2;
+	unsigned best = 1;
+
+	for (unsigned k = given ? given : 1; k <= (given ? given : WN__SSCF_MAX_HASHES); k++) {
+		double rate;
+
+		letters->hashes = k;
+		rate = wn__sscf_theory(letters).cost_rate;
+		if (rate < least) {
+			least = rate;
+			best = k;
+		}
+	}
+	letters->hashes = best;
+	return least;
+}
+
+/* The rate has one minimum in either, but a grid is as quick and sees a flat one. */
+void wn__sscf_minimise(struct wn__sscf_letters *letters, double bits, struct wn__sscf_widths widths,
+		       double share)
+{
+	struct wn__sscf_letters best = *letters, tried = *letters;
+	double least = 2;
+
+	for (unsigned step = 0; step <= SHARES; step++) {
+		double modulator = bits * (share > 0 ? share : (double)step / (2 * SHARES));
+		double rate;
+
+		tried.modulator_cells = floor(modulator / widths.modulator);
+		tried.cells = floor((bits - modulator) / widths.cell);
+		if (tried.cells < 1)
+			break;
+		rate = settle_letters(&tried, letters->hashes);
+		if (rate < least) {
+			least = rate;
+			best = tried;
+		}
+		if (share > 0 || letters->vulnerable == 0)
+			break;
+	}
+	*letters = best;
+}
+
+/* ---- the frozen form: layout -------------------------------------------- */
+
+#define LEAST_BLOCK 512        /* a cache line */
+#define LARGEST_BLOCK 32768    /* beyond, one block may as well be all */
+#define FEWEST_BLOCKS 16       /* fewer: their size is made to fit, not their number */
+#define ACCURACY_LOSS (4.0 / 3)
+#define MANY_KEYS 65536 /* in a block: chance evens out */
 
 /* Keys fall into blocks by chance: the mean of the rate over a Poisson distribution. */
 double wn__sscf_blocked_rate(double keys_per_block, double block_cells, unsigned hashes)

@@ -5,6 +5,51 @@
 
 #include <winnow/common.h>
 
+/* ---- the living form: section IV ---------------------------------------- */
+
+/* A filter, in the paper's letters. */
+struct wn__sscf_letters {
+	double keys;            /* N_p */
+	double vulnerable;      /* N_n */
+	double cells;           /* m = B * N_p */
+	double modulator_cells; /* n */
+	unsigned hashes;        /* k */
+	unsigned backups;       /* 2^eta_2 */
+	double vulnerable_cost; /* epsilon: the vulnerable keys' share of all costs */
+	/* The second round is as printed in Algorithm 3: any empty cell will do. Ours asks
+	 * that it be the one that an insertion would have modulated. */
+	bool as_printed;
+};
+
+struct wn__sscf_rates {
+	double negative;   /* Lemma 1, mu: share of cells with a vulnerable key */
+	double triggered;  /* Lemma 2, phi: keys with a function to be modulated */
+	double load;       /* Lemma 3, L: share of modulator cells in use */
+	double modulated;  /* Lemma 4, P_ms: share of the triggered that succeed */
+	double mixed;      /* Lemma 5, psi: share of the negative cells with a key */
+	double positive;   /* Lemma 6, lambda: share of the other cells with a key */
+	double vulnerable_rate; /* Theorem 1, FP_V */
+	double other_rate;      /* Theorem 2, FP_N */
+	double cost_rate;       /* Theorem 3, CFPR */
+};
+
+/* Lemmas IV.1 to IV.6 and Theorems IV.1 to IV.3. Where the paper rounds (k mu for
+ * 1 - (1 - mu)^k, an unnamed constant tau for the mean of P_ms while the modulator
+ * fills) the sums are taken as they are. */
+struct wn__sscf_rates wn__sscf_theory(const struct wn__sscf_letters *letters);
+
+/* The bits of one cell and of one modulator cell. */
+struct wn__sscf_widths {
+	unsigned cell;
+	unsigned modulator;
+};
+
+/* Section IV-D: the cells, modulator cells and hash functions (if given as 0) that make
+ * the cost-weighted rate least within `bits` bits. Sets these three in *letters. `share`,
+ * if not 0, is the modulator's share of the bits. */
+void wn__sscf_minimise(struct wn__sscf_letters *letters, double bits,
+		       struct wn__sscf_widths widths, double share);
+
 /* ---- the frozen form ---------------------------------------------------- */
 
 /* The chance that all k cells of a key that is not there are set, in a block of

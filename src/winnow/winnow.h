@@ -10,6 +10,7 @@
 #include <winnow/hash.h>
 #include <winnow/reversemap.h>
 #include <winnow/set.h>
+#include <winnow/sscf.h>
 #include <winnow/version.h>
 #include <winnow/yesno.h>
 
