@@ -36,3 +36,6 @@ compare libwinnow.so "$srcdir"/src/winnow/*.h
 if test -e "$builddir/.libs/libwinnow-rocksdb.so"; then
 	compare libwinnow-rocksdb.so "$srcdir"/adapters/rocksdb/winnow/*.h
 fi
+if test -e "$builddir/.libs/libwinnow-leveldb.so"; then
+	compare libwinnow-leveldb.so "$srcdir"/adapters/leveldb/winnow/*.h
+fi

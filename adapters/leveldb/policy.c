@@ -1,0 +1,278 @@
+/* policy.c - asking filters, and the policy that LevelDB is given. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <winnow/error.h>
+
+#include "alloc.h"
+#include "policy.h"
+#include "secret.h"
+#include "tiny.h"
+
+/* The name of LevelDB's own: the two then see each other's filters. */
+#define NAME "leveldb.BuiltinBloomFilter2"
+
+#define DEFAULT_REMAINDER 7
+
+_Thread_local struct wn__frame *wn__current_frame;
+
+/* ---- asking ------------------------------------------------------------- */
+
+static struct wn_hash hash_key(struct wn__policy *policy, struct wn__frame *frame, const char *key,
+			       size_t size)
+{
+	struct wn_hash hash;
+
+	if (frame && frame->hashed && frame->size == size && memcmp(frame->key, key, size) == 0)
+		return frame->hash;
+	hash = wn__hash_key(policy->secret, key, size);
+	if (frame && frame->size == size && memcmp(frame->key, key, size) == 0) {
+		frame->hash = hash;
+		frame->hashed = true;
+	}
+	return hash;
+}
+
+static struct wn__positive *note_positive(struct wn__frame *frame)
+{
+	uint32_t at;
+
+	if (!frame)
+		return NULL;
+	at = frame->count++;
+	if (at >= WN__FRAME_POSITIVES)
+		return NULL;
+	frame->positives[at].count = 0;
+	return &frame->positives[at];
+}
+
+static uint16_t slack_of(const struct wn__tiny *tiny)
+{
+	uint64_t fingerprints = (uint64_t)tiny->buckets << tiny->remainder_bits;
+
+	return (uint16_t)(fingerprints > 65536 ? 1 : 65536 / fingerprints + 1 > UINT16_MAX ?
+							     UINT16_MAX :
+							     65536 / fingerprints + 1);
+}
+
+/* What the filter has learned decides. The matches that stay are noted for the lookup's end. */
+static bool ask_lessons(struct wn__policy *policy, struct wn__frame *frame,
+			const struct wn__tiny *tiny, struct wn_hash hash)
+{
+	uint32_t indexes[WN__FRAME_MATCHES];
+	int count = wn__tiny_matches(tiny, hash, indexes, WN__FRAME_MATCHES);
+	struct wn__positive *positive;
+	struct wn__tiny_id id;
+	int left = 0;
+
+	if (count == 0)
+		return false;
+	if (count < 0)
+		wn__count(policy, WN__FOREIGN_FILTERS, 1);
+	if (count < 0 || count > WN__FRAME_MATCHES || !policy->lessons || !wn__tiny_learns(tiny)) {
+		note_positive(frame);
+		return true;
+	}
+	id = wn__tiny_id(tiny->bytes, tiny->size);
+	for (int i = 0; i < count; i++)
+		if (!wn__tiny_lessons_refute(policy->lessons, id, indexes[i],
+					     wn__tiny_lesson_bits(hash)))
+			indexes[left++] = indexes[i];
+	if (left == 0)
+		return false;
+	positive = note_positive(frame);
+	if (positive) {
+		positive->id = id;
+		positive->slack = slack_of(tiny);
+		positive->count = left;
+		memcpy(positive->indexes, indexes, sizeof(indexes));
+	}
+	return true;
+}
+
+__attribute__((noinline)) static bool
+ask_other(struct wn__policy *policy, struct wn__frame *frame, const char *key, size_t size,
+	  const char *filter, size_t filter_size, bool ours)
+{
+	bool answer = true;
+
+	if (ours)
+		wn__count(policy, WN__FOREIGN_FILTERS, 1);
+	else
+		answer = wn__shim_bloom_may_match(policy->bloom, key, size, filter, filter_size);
+	if (answer)
+		note_positive(frame);
+	return answer;
+}
+
+WN__INLINE unsigned char ask(struct wn__policy *policy, const char *key, size_t size,
+			     const char *filter, size_t filter_size, bool fast)
+{
+	const unsigned char *bytes = (const unsigned char *)filter;
+	struct wn__frame *frame = wn__current_frame;
+	struct wn__tiny tiny;
+	struct wn_hash hash;
+	bool whole, ours;
+
+	if (frame && frame->policy != policy)
+		frame = NULL;
+	if (frame)
+		frame->queries++;
+	ours = wn__tiny_claims(bytes, filter_size, policy->secret_id, &whole);
+	if (WN__UNLIKELY(!whole || !wn__tiny_open(bytes, filter_size, &tiny)))
+		return ask_other(policy, frame, key, size, filter, filter_size, ours);
+	hash = hash_key(policy, frame, key, size);
+	if (wn__tiny_refuses(&tiny, hash, fast))
+		return 0;
+	return ask_lessons(policy, frame, &tiny, hash);
+}
+
+static unsigned char ask_portably(void *policy, const char *key, size_t size, const char *filter,
+				  size_t filter_size)
+{
+	return ask(policy, key, size, filter, filter_size, false);
+}
+
+WN__TARGET_FAST static unsigned char ask_fast(void *policy, const char *key, size_t size,
+					      const char *filter, size_t filter_size)
+{
+	return ask(policy, key, size, filter, filter_size, true);
+}
+
+/* ---- options ------------------------------------------------------------ */
+
+static int refuse_options(const char *text, char *message, size_t size)
+{
+	if (message && size)
+		snprintf(message, size,
+			 "\"%.60s\": not \"aqf\", \"aqf:remainder_bits=\" with 1 to 16, or "
+			 "\"aqf:bits_per_key=\" with 4 to 18",
+			 text);
+	return WN_ERR_OPTION;
+}
+
+/* Digits, a point and digits: in hundredths. -1: something else. strtod() has a locale. */
+static long read_hundredths(const char *text)
+{
+	long value = 0;
+	int decimals = -1;
+
+	if (!*text)
+		return -1;
+	for (; *text; text++) {
+		if (*text == '.' && decimals < 0) {
+			decimals = 0;
+			continue;
+		}
+		if (*text < '0' || *text > '9' || value > 100000)
+			return -1;
+		if (decimals < 2)
+			value = 10 * value + (*text - '0');
+		decimals += decimals >= 0;
+	}
+	for (decimals = decimals < 0 ? 0 : decimals; decimals < 2; decimals++)
+		value *= 10;
+	return value;
+}
+
+int wn__parse_options(const char *text, unsigned *remainder_bitsp, char *message, size_t size)
+{
+	static const char bits[] = "aqf:remainder_bits=", each[] = "aqf:bits_per_key=";
+	long value;
+
+	*remainder_bitsp = DEFAULT_REMAINDER;
+	if (!text || strcmp(text, "aqf") == 0)
+		return 0;
+	if (strncmp(text, bits, sizeof(bits) - 1) == 0) {
+		value = read_hundredths(text + sizeof(bits) - 1);
+		if (value < 100 || value > 100 * WN__TINY_MAX_REMAINDER || value % 100)
+			return refuse_options(text, message, size);
+		*remainder_bitsp = (unsigned)(value / 100);
+		return 0;
+	}
+	if (strncmp(text, each, sizeof(each) - 1) != 0)
+		return refuse_options(text, message, size);
+	value = read_hundredths(text + sizeof(each) - 1);
+	if (value < 400 || value > 1800)
+		return refuse_options(text, message, size);
+	/* A key takes its remainder and two and a third bits; the four bytes around come out of
+	 * the last third, at 36 keys. */
+	*remainder_bitsp = (unsigned)((value - 234) / 100);
+	return 0;
+}
+
+/* ---- the policy --------------------------------------------------------- */
+
+int wn__policy_create(unsigned remainder_bits, const struct wn_secret *secret,
+		      struct wn__policy **policyp)
+{
+	struct wn__policy *policy = wn__calloc(1, sizeof(*policy));
+	int err;
+
+	*policyp = NULL;
+	if (!policy)
+		return ENOMEM;
+	err = wn_secret_create(wn_secret_seed(secret), &policy->secret);
+	if (err) {
+		free(policy);
+		return err;
+	}
+	policy->secret_id = wn__tiny_secret_id(secret);
+	policy->remainder_bits = remainder_bits;
+	policy->fast = wn__cpu_is_fast();
+	policy->bloom = wn__shim_bloom_create();
+	*policyp = policy;
+	return 0;
+}
+
+void wn__policy_destroy(void *given)
+{
+	struct wn__policy *policy = given;
+
+	if (!policy)
+		return;
+	wn__shim_bloom_destroy(policy->bloom);
+	wn_secret_destroy(policy->secret);
+	free(policy);
+}
+
+static const char *get_name(void *policy)
+{
+	(void)policy;
+	return NAME;
+}
+
+static void leave_alone(void *policy)
+{
+	(void)policy;
+}
+
+leveldb_filterpolicy_t *wn__policy_show(struct wn__policy *policy, bool owned)
+{
+	return leveldb_filterpolicy_create(policy, owned ? wn__policy_destroy : leave_alone,
+					   wn__create_filter,
+					   policy->fast ? ask_fast : ask_portably, get_name);
+}
+
+int wn_leveldb_filterpolicy(const char *text, const struct wn_secret *secret, char *message,
+			    size_t message_size, leveldb_filterpolicy_t **policyp)
+{
+	static const unsigned char seed[WN_SEED_SIZE] = "winnow: the same for everybody.";
+	struct wn_secret *common = NULL;
+	struct wn__policy *policy;
+	unsigned remainder_bits;
+	int err = wn__parse_options(text, &remainder_bits, message, message_size);
+
+	*policyp = NULL;
+	if (!err && !secret)
+		err = wn_secret_create(seed, &common);
+	if (!err)
+		err = wn__policy_create(remainder_bits, secret ? secret : common, &policy);
+	wn_secret_destroy(common);
+	if (err)
+		return err;
+	*policyp = wn__policy_show(policy, true);
+	return 0;
+}

@@ -1,0 +1,103 @@
+/* policy.h - the filter policy, and the database behind it if there is one. */
+#ifndef WN_LEVELDB_POLICY_H
+#define WN_LEVELDB_POLICY_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include <winnow/leveldb.h>
+
+#include "packs.h"
+#include "shim.h"
+#include "tiny_lessons.h"
+
+enum wn__counter {
+	WN__LOOKUPS,
+	WN__LOOKUPS_DISCARDED,
+	WN__QUERIES,
+	WN__POSITIVES,
+	WN__FALSE_POSITIVES,
+	WN__ADAPTATIONS,
+	WN__UNFIXABLE,
+	WN__MAP_MISSES,
+	WN__FILTERS_BUILT,
+	WN__FILTERS_FROZEN,
+	WN__FILTERS_GIVEN_UP,
+	WN__FILTER_BYTES,
+	WN__FILTER_KEYS,
+	WN__FOREIGN_FILTERS,
+	WN__PACKS_LOST,
+	WN__CARRIED_OVER,
+	WN__COUNTERS
+};
+
+struct wn__misses;
+struct wn__journal;
+
+/* What a policy and its database share. */
+struct wn__policy {
+	struct wn_secret *secret;
+	uint32_t secret_id;
+	unsigned remainder_bits;
+	bool fast; /* CPU */
+	void *bloom;
+	/* ---- with a database; else NULL ---- */
+	struct wn__tiny_lessons *lessons;
+	struct wn__packs *packs;
+	struct wn__misses *misses;
+	struct wn__journal *journal;
+	atomic_uint_fast64_t counters[WN__COUNTERS];
+};
+
+static inline void wn__count(struct wn__policy *policy, enum wn__counter counter, uint64_t more)
+{
+	atomic_fetch_add_explicit(&policy->counters[counter], more, memory_order_relaxed);
+}
+
+/* ---- one lookup --------------------------------------------------------- */
+
+#define WN__FRAME_POSITIVES 24
+#define WN__FRAME_MATCHES 4
+
+struct wn__positive {
+	struct wn__tiny_id id;
+	uint32_t indexes[WN__FRAME_MATCHES];
+	int count;         /* 0: nothing can be learned from it */
+	uint16_t slack;    /* how far a matching key's first 16 bits may be off the query's */
+};
+
+/* On the stack of wn_leveldb_get(), which the thread's filters find by a pointer. */
+struct wn__frame {
+	struct wn__frame *outer;
+	struct wn__policy *policy;
+	const char *key;
+	size_t size;
+	bool hashed;
+	struct wn_hash hash;
+	uint32_t queries, count; /* count may pass the room */
+	struct wn__positive positives[WN__FRAME_POSITIVES];
+};
+
+extern _Thread_local struct wn__frame *wn__current_frame
+	__attribute__((tls_model("initial-exec")));
+
+/* ---- policy.c ----------------------------------------------------------- */
+
+int wn__parse_options(const char *text, unsigned *remainder_bitsp, char *message, size_t size);
+int wn__policy_create(unsigned remainder_bits, const struct wn_secret *secret,
+		      struct wn__policy **policyp);
+void wn__policy_destroy(void *policy);
+leveldb_filterpolicy_t *wn__policy_show(struct wn__policy *policy, bool owned);
+
+/* ---- table.c: building -------------------------------------------------- */
+
+char *wn__create_filter(void *policy, const char *const *keys, const size_t *sizes, int count,
+			size_t *sizep);
+void *wn__begin_table(void *policy, uint64_t number);
+void wn__end_table(void *policy, void *table);
+void wn__drop_table(void *policy, void *table);
+void wn__remove_table(void *policy, uint64_t number);
+/* wn__pack_gone_fn: the filter's lessons go, too. */
+void wn__forget_filter(void *policy, struct wn__tiny_id id, uint32_t count);
+
+#endif /* WN_LEVELDB_POLICY_H */

@@ -1,0 +1,89 @@
+/* leveldb.h - winnow's filters in LevelDB.
+ *
+ * Two ways. wn_leveldb_open() opens a database whose filters learn from the lookups made with
+ * wn_leveldb_get(); what they learned lies in a directory beside the database. With
+ * wn_leveldb_filterpolicy() a program that opens its database itself has the same filters, and
+ * they do not learn.
+ *
+ * The filters live beside LevelDB's own Bloom filters, in both directions: tables with Bloom
+ * filters keep them and are read with them, and stock LevelDB reads winnow's tables, with right
+ * answers and without a filter.
+ *
+ * Thread safety: as LevelDB: any number of threads may use an open database. */
+#ifndef WINNOW_LEVELDB_H
+#define WINNOW_LEVELDB_H
+
+#include <leveldb/c.h>
+
+#include <winnow/common.h>
+#include <winnow/hash.h>
+
+WN_BEGIN_DECLS
+
+/* Zero means default. */
+struct wn_leveldb_options {
+	const char *filter;            /* "aqf", "aqf:remainder_bits=7" or "aqf:bits_per_key=10" */
+	const char *sidecar_directory; /* NULL: the database's path with ".winnow" behind it */
+	size_t learned_bytes;          /* memory for lessons; 0: 64 MB */
+	size_t known_misses;           /* absent keys to build new filters against; 0: 131,072 */
+};
+
+struct wn_leveldb_stats {
+	uint64_t lookups;           /* made with wn_leveldb_get() */
+	uint64_t lookups_discarded; /* that failed, or asked more filters than can be noted */
+	uint64_t filter_queries;    /* filters asked in these lookups */
+	uint64_t positives;         /* of these, "maybe" */
+	uint64_t false_positives;   /* of these, wrong */
+	uint64_t adaptations;       /* false positives that were fixed */
+	uint64_t unfixable;         /* that were the stored key itself: a deleted one, say */
+	uint64_t map_misses;        /* that were not: the stored key's hash is not known */
+	uint64_t filters_built;
+	uint64_t filters_frozen;    /* of these, such that do not learn */
+	uint64_t filters_given_up;  /* for lack of memory: these say "maybe" */
+	uint64_t filter_bytes;      /* of all that were built */
+	uint64_t filter_keys;       /* keys in them */
+	uint64_t foreign_filters;   /* asked: damaged, or of another database or kind; "maybe" */
+	uint64_t packs_lost;        /* tables whose hashes could not be written */
+	uint64_t carried_over;      /* known absent keys that a new filter was taught about */
+	uint64_t lessons;           /* in memory now */
+	uint64_t learned_bytes;     /* lessons and known absent keys take */
+	uint64_t reversemap_bytes;  /* the stored keys' hashes take on disk */
+};
+
+struct wn_leveldb;
+
+/* Open a database whose filters learn. `options` is copied; its filter policy is replaced, and
+ * its Env is watched. `given` may be NULL. The result is LevelDB's own handle, for everything
+ * that is not here; it belongs to *wnp: close that and not the handle. What `options` refers to
+ * (cache, comparator, Env) must outlive the database, as for leveldb_open().
+ * On failure NULL, with a message in *errptr as from leveldb_open(). */
+WN_PUBLIC leveldb_t *wn_leveldb_open(const leveldb_options_t *options, const char *path,
+				     const struct wn_leveldb_options *given,
+				     struct wn_leveldb **wnp, char **errptr);
+
+/* Close the database and keep what was learned. NULL is fine. No other call may be under way. */
+WN_PUBLIC void wn_leveldb_close(struct wn_leveldb *wn);
+
+/* As leveldb_get(), snapshots included; and the filters learn from what was found. */
+WN_PUBLIC char *wn_leveldb_get(struct wn_leveldb *wn, const leveldb_readoptions_t *options,
+			       const char *key, size_t size, size_t *value_sizep, char **errptr);
+
+/* Write down what was learned, and let the next filters know of all absent keys so far. Both
+ * happen by themselves about once a second. */
+WN_PUBLIC void wn_leveldb_drain(struct wn_leveldb *wn);
+
+WN_PUBLIC void wn_leveldb_stats(struct wn_leveldb *wn, struct wn_leveldb_stats *statsp);
+
+/* A filter policy for leveldb_options_set_filter_policy(). `text` as in the options above, NULL:
+ * the default. `secret` is copied; all of a database's filters want the same one, now and later:
+ * filters under another one say "maybe". NULL: one that is built in, the same for everybody;
+ * then whoever can choose keys can choose such that are false positives.
+ * WN_ERR_OPTION, with a sentence in `message` (may be NULL). Destroy it with
+ * leveldb_filterpolicy_destroy(), after the database. */
+WN_PUBLIC int wn_leveldb_filterpolicy(const char *text, const struct wn_secret *secret,
+				      char *message, size_t message_size,
+				      leveldb_filterpolicy_t **policyp);
+
+WN_END_DECLS
+
+#endif /* WINNOW_LEVELDB_H */

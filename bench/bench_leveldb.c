@@ -1,0 +1,290 @@
+/* bench_leveldb.c - winnow's filters in LevelDB beside LevelDB's own, on the same data.
+ *
+ * usage: bench_leveldb [name=value ...]
+ *	num=1000000      keys, of 16 bytes, with values of 100
+ *	reads=1000000    lookups for absent keys, in each of the passes
+ *	passes=3
+ *	block=4096
+ *	zipf=0           0: uniform; else the skew, in hundredths (150)
+ *	hot=0            percent of the lookups that go to the adversary's keys: known false
+ *	                 positives of the filter, found by asking
+ *	distinct=0       absent keys to choose from; 0: num
+ *	filter=both      bloom, aqf
+ *	cold=0           1: without a block cache to speak of, and the page cache dropped before
+ *	                 each pass
+ *	path=/tmp/bench_leveldb */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <dirent.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <winnow/leveldb.h>
+
+#include "bench_util.h"
+#include "zipf.h"
+
+struct setup {
+	uint64_t num, reads, passes, block, zipf, hot, distinct, cold;
+	const char *filter, *path;
+};
+
+struct db {
+	leveldb_t *level;
+	struct wn_leveldb *wn; /* NULL: stock */
+	leveldb_options_t *options;
+	leveldb_filterpolicy_t *policy;
+	leveldb_cache_t *cache;
+	leveldb_readoptions_t *reading;
+};
+
+#define KEY_SIZE 16
+#define VALUE_SIZE 100
+
+static void stop_on(char *error)
+{
+	if (!error)
+		return;
+	fprintf(stderr, "%s\n", error);
+	exit(1);
+}
+
+static double now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+static uint64_t mix(uint64_t value)
+{
+	value = (value ^ value >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	value = (value ^ value >> 27) * UINT64_C(0x94d049bb133111eb);
+	return value ^ value >> 31;
+}
+
+/* Even numbers are stored and odd ones are not. */
+static void make_key(uint64_t number, char *key)
+{
+	char text[KEY_SIZE + 1];
+
+	snprintf(text, sizeof(text), "%016" PRIu64, number);
+	memcpy(key, text, KEY_SIZE);
+}
+
+static void open_db(struct db *db, const struct setup *setup, const char *filter)
+{
+	struct wn_leveldb_options given = {.filter = filter};
+	char *error = NULL;
+
+	memset(db, 0, sizeof(*db));
+	db->options = leveldb_options_create();
+	db->reading = leveldb_readoptions_create();
+	db->cache = leveldb_cache_create_lru(setup->cold ? 1 << 20 : 8 << 20);
+	leveldb_options_set_cache(db->options, db->cache);
+	leveldb_options_set_create_if_missing(db->options, 1);
+	leveldb_options_set_block_size(db->options, setup->block);
+	leveldb_options_set_compression(db->options, leveldb_no_compression);
+	if (strcmp(filter, "bloom") == 0) {
+		db->policy = leveldb_filterpolicy_create_bloom(10);
+		leveldb_options_set_filter_policy(db->options, db->policy);
+		db->level = leveldb_open(db->options, setup->path, &error);
+	} else {
+		db->level = wn_leveldb_open(db->options, setup->path, &given, &db->wn, &error);
+	}
+	stop_on(error);
+}
+
+static void close_db(struct db *db)
+{
+	if (db->wn)
+		wn_leveldb_close(db->wn);
+	else
+		leveldb_close(db->level);
+	leveldb_options_destroy(db->options);
+	leveldb_readoptions_destroy(db->reading);
+	leveldb_cache_destroy(db->cache);
+	if (db->policy)
+		leveldb_filterpolicy_destroy(db->policy);
+}
+
+static void fill(struct db *db, const struct setup *setup)
+{
+	leveldb_writeoptions_t *writing = leveldb_writeoptions_create();
+	char key[KEY_SIZE], value[VALUE_SIZE];
+	char *error = NULL;
+	double start = now();
+
+	memset(value, 'v', sizeof(value));
+	for (uint64_t i = 0; i < setup->num; i++) {
+		make_key(2 * (mix(i) % setup->num), key);
+		leveldb_put(db->level, writing, key, KEY_SIZE, value, sizeof(value), &error);
+		stop_on(error);
+	}
+	leveldb_writeoptions_destroy(writing);
+	printf("  fill %.0f/s\n", (double)setup->num / (now() - start));
+	start = now();
+	leveldb_compact_range(db->level, NULL, 0, NULL, 0);
+	printf("  compact %.1f s\n", now() - start);
+}
+
+static void drop_page_cache(const char *path)
+{
+	DIR *directory = opendir(path);
+	const struct dirent *entry;
+
+	while (directory && (entry = readdir(directory))) {
+		int fd = openat(dirfd(directory), entry->d_name, O_RDONLY | O_CLOEXEC);
+
+		if (fd < 0)
+			continue;
+		fdatasync(fd);
+		posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+		close(fd);
+	}
+	if (directory)
+		closedir(directory);
+}
+
+static bool get(struct db *db, uint64_t number)
+{
+	char key[KEY_SIZE];
+	char *error = NULL, *value;
+	size_t size;
+
+	make_key(number, key);
+	value = db->wn ? wn_leveldb_get(db->wn, db->reading, key, KEY_SIZE, &size, &error) :
+			 leveldb_get(db->level, db->reading, key, KEY_SIZE, &size, &error);
+	stop_on(error);
+	leveldb_free(value);
+	return value != NULL;
+}
+
+/* A lookup that took long is one that read a block. */
+static size_t find_hot(struct db *db, const struct setup *setup, uint64_t *hot, size_t room)
+{
+	size_t count = 0;
+
+	for (uint64_t i = 0; i < 40 * room && count < room; i++) {
+		uint64_t number = 2 * (mix(i ^ 0x5bd1e995) % setup->num) + 1;
+		double start = now();
+
+		get(db, number);
+		if (i > 1000 && now() - start > (setup->cold ? 25e-6 : 6e-6))
+			hot[count++] = number;
+	}
+	return count;
+}
+
+static void run_passes(struct db *db, const struct setup *setup, const char *filter)
+{
+	uint64_t distinct = setup->distinct ? setup->distinct : setup->num;
+	struct zipf zipf;
+	uint64_t hot[2000];
+	size_t hot_count = 0;
+
+	if (setup->zipf)
+		zipf_init(&zipf, distinct, (double)setup->zipf / 100, 7);
+	if (setup->hot)
+		hot_count = find_hot(db, setup, hot, sizeof(hot) / sizeof(hot[0]));
+	for (uint64_t pass = 0; pass < setup->passes; pass++) {
+		struct wn_leveldb_stats before = {0}, after = {0};
+		uint64_t random = 42;
+		double start;
+
+		if (setup->cold)
+			drop_page_cache(setup->path);
+		if (db->wn)
+			wn_leveldb_stats(db->wn, &before);
+		start = now();
+		for (uint64_t i = 0; i < setup->reads; i++) {
+			uint64_t at = bench_random(&random), number;
+
+			if (hot_count && at % 100 < setup->hot)
+				number = hot[(at >> 32) % hot_count];
+			else if (setup->zipf)
+				number = 2 * (mix(zipf_next(&zipf, &random)) % setup->num) + 1;
+			else
+				number = 2 * (mix(at % distinct) % setup->num) + 1;
+			if (get(db, number))
+				exit(2);
+		}
+		start = now() - start;
+		if (db->wn)
+			wn_leveldb_stats(db->wn, &after);
+		printf("  %-6s pass %" PRIu64 "  %9.0f/s  queries %" PRIu64 " false %" PRIu64
+		       " learned %" PRIu64 "\n",
+		       filter, pass + 1, (double)setup->reads / start,
+		       after.filter_queries - before.filter_queries,
+		       after.false_positives - before.false_positives,
+		       after.adaptations - before.adaptations);
+	}
+}
+
+static void run(const struct setup *setup, const char *filter)
+{
+	char command[4096];
+	struct db db;
+
+	snprintf(command, sizeof(command), "rm -rf '%s' '%s.winnow'", setup->path, setup->path);
+	if (system(command))
+		exit(1);
+	printf("%s\n", filter);
+	open_db(&db, setup, filter);
+	fill(&db, setup);
+	close_db(&db);
+	open_db(&db, setup, filter);
+	run_passes(&db, setup, filter);
+	close_db(&db);
+	if (system(command))
+		exit(1);
+}
+
+static void take(struct setup *setup, const char *argument)
+{
+	const struct {
+		const char *name;
+		uint64_t *number;
+	} numbers[] = {{"num=", &setup->num},       {"reads=", &setup->reads},
+		       {"passes=", &setup->passes}, {"block=", &setup->block},
+		       {"zipf=", &setup->zipf},     {"hot=", &setup->hot},
+		       {"distinct=", &setup->distinct}, {"cold=", &setup->cold}};
+
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+		if (strncmp(argument, numbers[i].name, strlen(numbers[i].name)) == 0) {
+			*numbers[i].number =
+				strtoull(argument + strlen(numbers[i].name), NULL, 10);
+			return;
+		}
+	if (strncmp(argument, "filter=", 7) == 0) {
+		setup->filter = argument + 7;
+	} else if (strncmp(argument, "path=", 5) == 0) {
+		setup->path = argument + 5;
+	} else {
+		fprintf(stderr, "bench_leveldb: what is %s?\n", argument);
+		exit(1);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	struct setup setup = {.num = 1000000, .reads = 1000000, .passes = 3, .block = 4096,
+			      .filter = "both", .path = "/tmp/bench_leveldb"};
+
+	for (int i = 1; i < argc; i++)
+		take(&setup, argv[i]);
+	if (strcmp(setup.filter, "both") != 0) {
+		run(&setup, setup.filter);
+	} else {
+		run(&setup, "bloom");
+		run(&setup, "aqf");
+	}
+	return 0;
+}
