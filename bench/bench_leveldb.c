@@ -73,7 +73,7 @@ static uint64_t mix(uint64_t value)
 /* Even numbers are stored and odd ones are not. */
 static void make_key(uint64_t number, char *key)
 {
-	char text[KEY_SIZE + 1];
+	char text[40];
 
 	snprintf(text, sizeof(text), "%016" PRIu64, number);
 	memcpy(key, text, KEY_SIZE);
