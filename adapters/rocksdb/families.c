@@ -15,10 +15,11 @@ bool wn__family_exists(const rocksdb_options_t *options, const char *path)
 	char **names = rocksdb_list_column_families(options, path, &count, &error);
 	bool found = false;
 
-	/* No database, most likely: whoever opens it will be told. */
+	/* No database, most likely: whoever opens it will be told. The list is there all the
+	 * same, and empty. */
 	if (error) {
 		rocksdb_free(error);
-		return false;
+		count = 0;
 	}
 	for (size_t i = 0; i < count; i++)
 		found = found || strcmp(names[i], WN_ROCKSDB_REVERSEMAP) == 0;
