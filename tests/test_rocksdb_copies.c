@@ -359,6 +359,44 @@ static uint64_t number_behind(const char *text, const char *name)
 	return strtoull(at + strlen(name), NULL, 10);
 }
 
+/* The user names a directory that holds other things. */
+START_TEST(only_files_of_winnows_are_ever_removed)
+{
+	static const char *const names[] = {"notes.txt", "run", "0123.run", "000012.sst",
+					    "lessons.txt", "run-7.sst.old"};
+	static const struct db_setup setup = {.name = "guest", .no_compaction = true};
+	struct wn_rocksdb_options options = quickly();
+	char directory[8192], path[8300];
+	rocksdb_options_t *stock;
+	struct learner learner;
+	char *error = NULL;
+
+	snprintf(directory, sizeof(directory), "%s", test_path("shelf"));
+	ck_assert_int_eq(mkdir(directory, 0700), 0);
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		snprintf(path, sizeof(path), "%s/%s", directory, names[i]);
+		fclose(fopen(path, "w"));
+	}
+	options.sidecar_directory = directory;
+	for (unsigned round = 0; round < 2; round++) {
+		learner = learner_fill(&setup, &options);
+		ask_absent(&learner);
+		learner_close(&learner);
+		/* Another database then finds what this one left. */
+		wn_rocksdb_uninstall(test_path("guest"), &error);
+		expect_no(error);
+		stock = rocksdb_options_create();
+		rocksdb_destroy_db(stock, test_path("guest"), &error);
+		rocksdb_options_destroy(stock);
+		expect_no(error);
+	}
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		snprintf(path, sizeof(path), "%s/%s", directory, names[i]);
+		ck_assert_int_eq(access(path, F_OK), 0);
+	}
+}
+END_TEST
+
 START_TEST(statistics_come_as_text_too)
 {
 	static const struct db_setup setup = {.name = "text", .no_compaction = true};
@@ -481,6 +519,7 @@ int main(void)
 	tcase_add_loop_test(tcase, an_uninstalled_database_is_stock, 0, 2);
 	tcase_add_test(tcase, a_destroyed_database_leaves_nothing);
 	tcase_add_test(tcase, what_a_destroyed_database_left_is_not_taken_for_the_next_ones);
+	tcase_add_test(tcase, only_files_of_winnows_are_ever_removed);
 	tcase_add_test(tcase, statistics_come_as_text_too);
 	tcase_add_test(tcase, a_key_that_is_known_to_be_absent_is_never_mistaken);
 	tcase_add_test(tcase, what_was_learned_is_charged_to_the_block_cache);

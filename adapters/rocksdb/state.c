@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <winnow/block.h>
+
 #include "alloc.h"
 #include "state.h"
 
@@ -68,7 +70,31 @@ static void note_identity(int folder, const char *bytes, size_t size)
 		unlinkat(folder, "identity.new", 0);
 }
 
-/* Files but the one to be kept (NULL: none). An errno if one cannot be removed. */
+static bool ends_in(const char *name, const char *suffix)
+{
+	size_t length = strlen(name), end = strlen(suffix);
+
+	return length >= end && strcmp(name + length - end, suffix) == 0;
+}
+
+/* A name that winnow gives to its files (doc/formats.md). The user may have named a directory
+ * that holds others: these are not winnow's to remove. */
+static bool is_ours(const char *name)
+{
+	static const char *const names[] = {"secret",  "identity",      "identity.new", "lessons",
+					    "journal", "lessons.new",   "negatives",    "negatives.new"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (strcmp(name, names[i]) == 0)
+			return true;
+	}
+	if (strncmp(name, "run-", 4) == 0)
+		return ends_in(name, ".sst");
+	return strspn(name, "0123456789abcdef") == 2 * WN_BLOCK_ID_SIZE &&
+	       (ends_in(name, ".run") || ends_in(name, ".tmp"));
+}
+
+/* Winnow's files but the one to be kept (NULL: none). An errno if one cannot be removed. */
 static int remove_files(DIR *stream, const char *kept)
 {
 	struct dirent *entry;
@@ -77,8 +103,7 @@ static int remove_files(DIR *stream, const char *kept)
 	while ((entry = readdir(stream))) {
 		const char *name = entry->d_name;
 
-		if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 ||
-		    (kept && strcmp(name, kept) == 0))
+		if (!is_ours(name) || (kept && strcmp(name, kept) == 0))
 			continue;
 		if (unlinkat(dirfd(stream), name, 0) != 0 && errno != ENOENT)
 			err = errno;
@@ -111,7 +136,8 @@ int wn__state_remove(const char *directory)
 		return errno == ENOENT ? 0 : errno;
 	err = remove_files(stream, NULL);
 	closedir(stream);
-	if (!err && rmdir(directory) != 0)
+	/* Somebody else's files are in it: then it stays. */
+	if (!err && rmdir(directory) != 0 && errno != ENOTEMPTY && errno != EEXIST)
 		err = errno;
 	return err;
 }

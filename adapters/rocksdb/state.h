@@ -22,7 +22,8 @@ bool wn__state_belongs(const char *directory, const char *path);
  * directory must be there. What cannot be written is found out by the next one who asks. */
 void wn__state_claim(const char *directory, const char *path);
 
-/* Remove the directory and the files in it. 0 if it was not there, or an errno. */
+/* Remove winnow's files in the directory, and the directory if that was all. 0 if it was not
+ * there, or an errno. */
 int wn__state_remove(const char *directory);
 
 #endif /* WN_ROCKSDB_STATE_H */

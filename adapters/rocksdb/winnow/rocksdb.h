@@ -96,7 +96,7 @@ enum wn_rocksdb_store {
 
 /* Zero means default. All stores but the one in memory have a directory beside the database,
  * for what was learned, and for what is on its way. It must be on a local file system, and
- * it is tied to the database: one that is not this database's is emptied. */
+ * it is tied to the database: what winnow left there for another database is removed. */
 struct wn_rocksdb_options {
 	const char *filter;            /* a filter's options string; NULL: "aqf" */
 	enum wn_rocksdb_store store;
