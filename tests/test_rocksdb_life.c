@@ -183,6 +183,63 @@ START_TEST(whole_hashes_take_more_room)
 }
 END_TEST
 
+/* ---- owners ------------------------------------------------------------- */
+
+/* Whoever finished a filter, on whatever thread: its run is known by its table's number. A run
+ * with a wrong number is swept at the next opening, or stays when its table goes. */
+START_TEST(runs_have_the_numbers_of_their_tables)
+{
+	static const struct db_setup setups[] = {
+		{.name = "subcompactions", .no_compaction = true, .subcompactions = 4},
+		{.name = "partitions", .no_compaction = true, .partitioned = true,
+		 .subcompactions = 4, .compression_threads = 2},
+	};
+	struct db_setup setup = setups[_i];
+	struct wn_rocksdb_options options = quickly();
+	struct learner learner = learner_fill(&setup, &options);
+	struct wn_rocksdb_stats stats;
+
+	/* Overwritten ten times. */
+	for (int round = 0; round < 10; round++) {
+		db_put(&learner.db, 0, numbers());
+		db_flush(&learner.db);
+		db_compact(&learner.db);
+	}
+	learner_close(&learner);
+	learner = learner_open(&setup, &options);
+	wn_rocksdb_drain(learner.wn);
+	stats = learner_stats(&learner);
+	/* Each run is a table itself, in winnow's family; a partition has a run of its own. */
+	if (!setup.partitioned)
+		ck_assert_uint_eq(2 * stats.map_runs, count_tables(&learner));
+	ck_assert_uint_gt(stats.map_runs, 0);
+	ck_assert_uint_lt(stats.map_bytes, numbers() / 2 * 16 * 2);
+	expect_learning(&learner);
+	learner_close(&learner);
+}
+END_TEST
+
+START_TEST(options_that_forbid_to_open_are_heeded)
+{
+	static const struct db_setup setup = {.name = "forbidden", .no_compaction = true};
+	struct wn_rocksdb_options options = quickly();
+	struct learner learner = learner_fill(&setup, &options);
+	char *error = NULL;
+
+	wn_rocksdb_close(learner.wn);
+	rocksdb_options_set_error_if_exists(learner.db.options, 1);
+	ck_assert_ptr_null(wn_rocksdb_open(learner.db.options, test_path(setup.name), &options,
+					   &learner.wn, &error));
+	ck_assert_ptr_nonnull(error);
+	rocksdb_free(error);
+	rocksdb_readoptions_destroy(learner.db.reading);
+	rocksdb_options_destroy(learner.db.options);
+	learner = learner_open(&setup, &options);
+	expect_learning(&learner);
+	learner_close(&learner);
+}
+END_TEST
+
 /* ---- column families ---------------------------------------------------- */
 
 START_TEST(the_column_family_is_opened_by_those_who_name_it_too)
@@ -434,6 +491,8 @@ int main(void)
 	tcase_add_test(tcase, runs_in_files_move_into_the_column_family);
 	tcase_add_test(tcase, what_the_last_flush_builds_learns_after_the_next_opening);
 	tcase_add_test(tcase, whole_hashes_take_more_room);
+	tcase_add_loop_test(tcase, runs_have_the_numbers_of_their_tables, 0, 2);
+	tcase_add_test(tcase, options_that_forbid_to_open_are_heeded);
 	tcase_add_test(tcase, the_column_family_is_opened_by_those_who_name_it_too);
 	tcase_add_loop_test(
 		tcase, a_family_that_is_made_later_learns_and_one_that_is_dropped_is_forgotten, 0,
