@@ -1,13 +1,9 @@
 /* bench_engine.c - what all engines share; see bench_engine.h. */
-#define _GNU_SOURCE
 #include "bench_engine.h"
 
-#include <dirent.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include <winnow/error.h>
 #include <winnow/filter.h>
@@ -126,25 +122,4 @@ double ribbon_parameter(double bits_per_key)
 	}
 	free(sample);
 	return low;
-}
-
-/* ---- directories -------------------------------------------------------- */
-
-uint64_t directory_bytes(const char *path)
-{
-	DIR *directory = opendir(path);
-	struct dirent *entry;
-	uint64_t bytes = 0;
-
-	if (!directory)
-		return 0;
-	while ((entry = readdir(directory)) != NULL) {
-		struct stat status;
-
-		if (fstatat(dirfd(directory), entry->d_name, &status, 0) == 0 &&
-		    S_ISREG(status.st_mode))
-			bytes += (uint64_t)status.st_size;
-	}
-	closedir(directory);
-	return bytes;
 }

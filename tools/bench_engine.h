@@ -46,7 +46,7 @@ struct look {
 
 /* Sums since the engine was opened, and sizes as of now. 0 where an engine has none. */
 struct engine_stats {
-	uint64_t adaptations, unfixable, map_misses, queue_drops, carried_over;
+	uint64_t adaptations, unfixable, map_misses, queue_drops, carried_over, rebuilt;
 	uint64_t filter_bytes, filter_keys;
 	uint64_t learned_bytes, reversemap_bytes;
 };
@@ -114,8 +114,5 @@ bool filter_choose(const char *text, struct filter_choice *choicep, struct failu
 
 /* The number to give RocksDB such that a Ribbon filter has so many bits a key. */
 double ribbon_parameter(double bits_per_key);
-
-/* The bytes of all files in a directory; 0 if there is none. */
-uint64_t directory_bytes(const char *path);
 
 #endif /* BENCH_ENGINE_H */

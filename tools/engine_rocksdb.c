@@ -22,7 +22,6 @@ struct engine {
 	rocksdb_block_based_table_options_t *table_options;
 	rocksdb_cache_t *cache;
 	rocksdb_writeoptions_t *write_options;
-	char *sidecar; /* winnow's directory beside the database */
 };
 
 struct session {
@@ -135,20 +134,8 @@ static bool close_engine(struct engine *engine, struct failure *failure)
 	rocksdb_block_based_options_destroy(engine->table_options);
 	if (engine->cache)
 		rocksdb_cache_destroy(engine->cache);
-	free(engine->sidecar);
 	free(engine);
 	return true;
-}
-
-static char *sidecar_of(const char *path)
-{
-	char *sidecar = wn__alloc(strlen(path) + sizeof(".winnow"));
-
-	if (sidecar) {
-		strcpy(sidecar, path);
-		strcat(sidecar, ".winnow");
-	}
-	return sidecar;
 }
 
 static struct engine *open_engine(const struct engine_options *options, struct failure *failure)
@@ -161,7 +148,6 @@ static struct engine *open_engine(const struct engine_options *options, struct f
 		return NULL;
 	}
 	engine->options = options;
-	engine->sidecar = sidecar_of(options->path);
 	make_options(engine);
 	if (engine->choice.family == FILTER_WINNOW && options->feedback == FEEDBACK_NONE &&
 	    !set_winnow_filter(engine, failure)) {
@@ -272,8 +258,8 @@ static void get_stats(struct engine *engine, struct engine_stats *statsp)
 		.filter_bytes = read_property(properties, "filter block size="),
 		.filter_keys = read_property(properties, "# entries="),
 		.learned_bytes = winnow.learned_bytes,
-		.reversemap_bytes = engine->winnow && engine->sidecar ?
-				    directory_bytes(engine->sidecar) : 0,
+		.reversemap_bytes = winnow.map_bytes,
+		.rebuilt = winnow.rebuilt,
 	};
 	rocksdb_free(properties);
 }
