@@ -104,7 +104,8 @@ static inline struct handle write_full(struct making *making)
 }
 
 /* An index or filter index entry for what holds data block `block` and those before. */
-static inline void put_index_entry(struct making *making, unsigned block, const struct handle *handles)
+static inline void put_index_entry(struct making *making, unsigned block,
+				   const struct handle *handles)
 {
 	struct bytes *to = &making->index;
 	char key[48];
