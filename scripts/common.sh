@@ -11,7 +11,7 @@ export DEBIAN_FRONTEND=noninteractive
 # Both are read by the scripts that source this file.
 # shellcheck disable=SC2034
 build_packages=(build-essential autoconf automake libtool pkg-config check
-	libxxhash-dev librocksdb-dev libleveldb-dev rocksdb-tools)
+	libxxhash-dev librocksdb-dev libleveldb-dev rocksdb-tools zlib1g-dev libzstd-dev)
 # shellcheck disable=SC2034
 lint_packages=(cppcheck shellcheck mandoc codespell)
 

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <glob.h>
 
+#include "decompress.h"
 #include "dump_file.h"
 #include "rocksdb_db.h"
 
@@ -191,8 +192,15 @@ END_TEST
 
 START_TEST(compression)
 {
-	/* none, Snappy, zlib, LZ4, LZ4HC, Zstandard */
-	static const int methods[] = {0, 1, 2, 4, 5, 7};
+	static const int methods[] = {COMPRESSION_NONE, COMPRESSION_SNAPPY, COMPRESSION_LZ4,
+				      COMPRESSION_LZ4HC,
+#ifdef HAVE_LIBZ
+				      COMPRESSION_ZLIB,
+#endif
+#ifdef HAVE_LIBZSTD
+				      COMPRESSION_ZSTD,
+#endif
+	};
 
 	for (size_t i = 0; i < sizeof(methods) / sizeof(*methods); i++)
 		for (int format = 2; format <= 5; format += 3)
