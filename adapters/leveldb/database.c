@@ -81,8 +81,6 @@ static void learn(struct wn__policy *policy, const struct wn__frame *frame,
 				      WN_ERR_CORRUPT;
 	}
 	free(records);
-	if (!err)
-		wn__misses_add(policy->misses, frame->hash, frame->key, frame->size);
 	wn__count(policy,
 		  !err                    ? WN__ADAPTATIONS :
 		  err == WN_ERR_UNFIXABLE ? WN__UNFIXABLE :
@@ -150,7 +148,7 @@ static void load_record(void *given, struct wn__tiny_id id, uint32_t index, cons
 	struct wn__policy *policy = loading->policy;
 
 	if (size)
-		wn__misses_add(policy->misses, wn__hash_key(policy->secret, key, size), key, size);
+		wn__misses_note(policy->misses, wn__hash_key(policy->secret, key, size), key, size);
 	if (index == WN__JOURNAL_NO_INDEX)
 		return;
 	if (id.lo != loading->id.lo || id.hi != loading->id.hi) {
@@ -177,17 +175,17 @@ static void add_lesson(void *journal, struct wn__tiny_id id, uint32_t index)
 	wn__journal_add(journal, id, index, NULL, 0);
 }
 
-static void add_miss(void *journal, const char *key, size_t size)
-{
-	wn__journal_add(journal, (struct wn__tiny_id){0, 0}, WN__JOURNAL_NO_INDEX, key, size);
-}
-
 static void add_all(void *given)
 {
+	static const struct wn__tiny_id no_id;
 	struct wn__policy *policy = given;
+	struct wn__miss_list *list = wn__misses_list(policy->misses, true);
 
 	wn__tiny_lessons_each(policy->lessons, add_lesson, policy->journal);
-	wn__misses_each(policy->misses, add_miss, policy->journal);
+	for (size_t i = 0; list && i < list->count; i++)
+		wn__journal_add(policy->journal, no_id, WN__JOURNAL_NO_INDEX, list->items[i].key,
+				list->items[i].size);
+	wn__misses_release(policy->misses, list);
 }
 
 /* Under the lock. */
@@ -214,8 +212,6 @@ static void *work(void *given)
 		until.tv_sec++;
 		pthread_cond_timedwait(&wn->wake, &wn->lock, &until);
 		write_down(wn, true);
-		/* So that the next table need not sort. */
-		wn__misses_release(wn->policy->misses, wn__misses_list(wn->policy->misses, false));
 	}
 	pthread_mutex_unlock(&wn->lock);
 	return NULL;
@@ -347,7 +343,9 @@ static int prepare(struct wn_leveldb *wn, const leveldb_options_t *options, cons
 	if (!err)
 		err = wn__packs_open(wn->directory, sum, &policy->packs);
 	if (!err)
-		err = wn__misses_create(given->known_misses, wn->shim, &policy->misses);
+		err = wn__misses_create(given->known_misses,
+					wn__shim_is_bytewise(wn->shim) ? NULL : wn->shim,
+					&policy->misses);
 	if (!err)
 		err = wn__journal_create(wn->directory, sum, &policy->journal);
 	if (err)

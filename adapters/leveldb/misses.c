@@ -1,4 +1,8 @@
-/* misses.c - see misses.h. */
+/* misses.c - a ring of keys, and sorted copies of it; see misses.h.
+ *
+ * A thread takes a row of places at a time and fills them without asking anybody. A place that
+ * is read while it is written gives a key with another's hash: a lesson made for it is true,
+ * since lessons are about stored keys, and of no use. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* qsort_r() */
 #endif
@@ -7,33 +11,41 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "alloc.h"
+#include "bytes.h"
 #include "misses.h"
 
 #define CAPACITY ((size_t)131072)
-#define MAX_KEY 1024
-#define SKETCH_BITS 21
-#define SKETCH_WORDS ((size_t)1 << (SKETCH_BITS - 6))
-#define SKETCH_FULL 200000 /* about a tenth of the bits: one key in ten is taken for known */
-#define TAG_BITS 18
-#define TAGS ((size_t)1 << TAG_BITS)
+#define ROW 64 /* places */
+#define WORDS (sizeof(struct wn__miss) / sizeof(uint64_t))
+/* A list is made again only after so many times what making it took. */
+#define PATIENCE 4
+
+_Static_assert(sizeof(struct wn__miss) == 64, "a place is a cache line");
+
+struct place {
+	atomic_uint_fast64_t words[WORDS];
+};
 
 struct wn__misses {
 	const struct wn__shim *shim;
-	/* ---- without the lock: losing a bit costs one more lookup ---- */
-	atomic_uint_fast64_t *sketches[2]; /* seen once; the older one is only read */
-	atomic_uint newer;
-	atomic_size_t sketched;
-	_Atomic(uint32_t) *tags; /* of keys that are kept */
+	uint64_t number; /* no two in a process have the same */
+	size_t capacity; /* a power of two */
+	struct place *places;
+	atomic_uint_fast64_t next; /* row */
 
 	pthread_mutex_t lock;
-	struct wn__miss **items; /* open addressing by the hash */
-	size_t place_count, count, capacity, bytes;
-	size_t hand;  /* of the clock */
-	size_t fresh; /* came or went since the list was made */
 	struct wn__miss_list *list;
+	uint64_t list_made, list_took; /* nanoseconds */
 };
+
+/* This thread's row. */
+static _Thread_local struct {
+	uint64_t number;
+	size_t next, end;
+} row __attribute__((tls_model("initial-exec")));
 
 int wn__miss_compare(const struct wn__misses *misses, const void *a, size_t a_size, const void *b,
 		     size_t b_size)
@@ -47,201 +59,166 @@ int wn__miss_compare(const struct wn__misses *misses, const void *a, size_t a_si
 	return order ? order : (a_size > b_size) - (a_size < b_size);
 }
 
-/* ---- the table, under the lock ------------------------------------------ */
+/* ---- noting ------------------------------------------------------------- */
 
-static struct wn__miss **find_place(struct wn__misses *misses, struct wn_hash hash)
+static size_t next_place(struct wn__misses *misses)
 {
-	size_t mask = misses->place_count - 1;
-	size_t at = (size_t)hash.lo & mask;
+	if (row.number != misses->number || row.next == row.end) {
+		uint64_t first = ROW * atomic_fetch_add_explicit(&misses->next, 1,
+								 memory_order_relaxed);
 
-	while (misses->items[at] && wn_hash_compare(misses->items[at]->hash, hash) != 0)
-		at = (at + 1) & mask;
-	return &misses->items[at];
-}
-
-static void let_go(struct wn__misses *misses, struct wn__miss *miss)
-{
-	if (--miss->references)
-		return;
-	misses->bytes -= sizeof(*miss) + miss->size;
-	free(miss);
-}
-
-static void take_out(struct wn__misses *misses, size_t hole)
-{
-	size_t mask = misses->place_count - 1, at = hole;
-
-	let_go(misses, misses->items[hole]);
-	misses->count--;
-	misses->fresh++;
-	for (;;) {
-		size_t home;
-
-		at = (at + 1) & mask;
-		if (!misses->items[at])
-			break;
-		home = (size_t)misses->items[at]->hash.lo & mask;
-		if (((at - home) & mask) < ((at - hole) & mask))
-			continue;
-		misses->items[hole] = misses->items[at];
-		hole = at;
+		row.number = misses->number;
+		row.next = (size_t)first & (misses->capacity - 1);
+		row.end = row.next + ROW;
 	}
-	misses->items[hole] = NULL;
-}
-
-static void drop_one(struct wn__misses *misses)
-{
-	for (size_t i = 0; i < 2 * misses->place_count + 1; i++) {
-		struct wn__miss *miss = misses->items[misses->hand];
-
-		if (miss && !miss->hot) {
-			take_out(misses, misses->hand);
-			return;
-		}
-		if (miss)
-			miss->hot = false;
-		misses->hand = (misses->hand + 1) & (misses->place_count - 1);
-	}
-}
-
-static void keep(struct wn__misses *misses, struct wn_hash hash, const char *key, size_t size,
-		 bool hot)
-{
-	struct wn__miss **place = find_place(misses, hash), *miss;
-
-	if (*place) {
-		(*place)->hot |= hot;
-		return;
-	}
-	/* Many keys that come twice must not push each other out all the time. */
-	if (misses->count >= misses->capacity && !hot && hash.hi % 8)
-		return;
-	miss = wn__alloc(sizeof(*miss) + size);
-	if (!miss)
-		return;
-	if (misses->count >= misses->capacity)
-		drop_one(misses);
-	*miss = (struct wn__miss){.hash = hash, .references = 1, .size = (uint32_t)size, .hot = hot};
-	memcpy(miss->key, key, size);
-	*find_place(misses, hash) = miss;
-	misses->count++;
-	misses->fresh++;
-	misses->bytes += sizeof(*miss) + size;
-}
-
-void wn__misses_add(struct wn__misses *misses, struct wn_hash hash, const char *key, size_t size)
-{
-	if (size > MAX_KEY)
-		return;
-	pthread_mutex_lock(&misses->lock);
-	keep(misses, hash, key, size, true);
-	pthread_mutex_unlock(&misses->lock);
-}
-
-/* ---- seen before? ------------------------------------------------------- */
-
-static bool has_bit(const atomic_uint_fast64_t *sketch, uint64_t bit)
-{
-	return atomic_load_explicit(&sketch[bit / 64], memory_order_relaxed) >> bit % 64 & 1;
-}
-
-static void turn_sketches(struct wn__misses *misses, unsigned newer)
-{
-	/* One of those that come here at once does it. */
-	if (!atomic_compare_exchange_strong(&misses->newer, &newer, 1 - newer))
-		return;
-	newer = 1 - newer;
-	for (size_t i = 0; i < SKETCH_WORDS; i++)
-		atomic_store_explicit(&misses->sketches[newer][i], 0, memory_order_relaxed);
-	atomic_store_explicit(&misses->sketched, 0, memory_order_relaxed);
-}
-
-/* Was the hash seen of late? It is now. */
-static bool see(struct wn__misses *misses, struct wn_hash hash)
-{
-	unsigned newer = atomic_load_explicit(&misses->newer, memory_order_relaxed);
-	uint64_t bit = hash.hi >> (64 - SKETCH_BITS);
-
-	if (has_bit(misses->sketches[newer], bit))
-		return true;
-	if (atomic_fetch_add_explicit(&misses->sketched, 1, memory_order_relaxed) >= SKETCH_FULL)
-		turn_sketches(misses, newer);
-	atomic_fetch_or_explicit(&misses->sketches[newer][bit / 64], UINT64_C(1) << bit % 64,
-				 memory_order_relaxed);
-	return has_bit(misses->sketches[1 - newer], bit);
+	return row.next++;
 }
 
 void wn__misses_note(struct wn__misses *misses, struct wn_hash hash, const char *key, size_t size)
 {
-	_Atomic(uint32_t) *tag = &misses->tags[hash.hi & (TAGS - 1)];
-	uint32_t own = (uint32_t)hash.lo | 1;
+	struct place *place;
+	struct wn__miss miss;
+	uint64_t words[WORDS];
 
-	if (!see(misses, hash) || size > MAX_KEY ||
-	    atomic_load_explicit(tag, memory_order_relaxed) == own)
+	if (size > WN__MISS_KEY)
 		return;
-	pthread_mutex_lock(&misses->lock);
-	keep(misses, hash, key, size, false);
-	pthread_mutex_unlock(&misses->lock);
-	atomic_store_explicit(tag, own, memory_order_relaxed);
+	place = &misses->places[next_place(misses)];
+	miss.hash = hash;
+	miss.size = (uint16_t)(size + 1); /* 0: an empty place */
+	memcpy(miss.key, key, size);
+	memset(miss.key + size, 0, WN__MISS_KEY - size);
+	memcpy(words, &miss, sizeof(miss));
+	for (size_t i = 0; i < WORDS; i++)
+		atomic_store_explicit(&place->words[i], words[i], memory_order_relaxed);
 }
 
 /* ---- lists -------------------------------------------------------------- */
 
-static int compare_items(const void *a, const void *b, void *misses)
+static uint64_t now(void)
 {
-	const struct wn__miss *left = *(struct wn__miss *const *)a;
-	const struct wn__miss *right = *(struct wn__miss *const *)b;
+	struct timespec time;
 
-	return wn__miss_compare(misses, left->key, left->size, right->key, right->size);
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
 }
 
-/* Under the lock. */
-static struct wn__miss_list *copy_items(struct wn__misses *misses)
+static size_t copy_places(struct wn__misses *misses, struct wn__miss *items)
 {
-	struct wn__miss_list *list =
-		wn__alloc(sizeof(*list) + misses->count * sizeof(list->items[0]));
+	size_t count = 0;
 
-	if (!list)
+	for (size_t i = 0; i < misses->capacity; i++) {
+		struct wn__miss *item = &items[count];
+		uint64_t words[WORDS];
+
+		for (size_t j = 0; j < WORDS; j++)
+			words[j] = atomic_load_explicit(&misses->places[i].words[j],
+							memory_order_relaxed);
+		memcpy(item, words, sizeof(*item));
+		if (item->size == 0 || item->size > WN__MISS_KEY + 1)
+			continue;
+		item->size--;
+		count++;
+	}
+	return count;
+}
+
+/* Sorted by eight bytes behind what all have in common, where keys are in the order of their
+ * bytes; mostly that is enough. */
+struct sorted {
+	uint64_t head;
+	const struct wn__miss *item;
+};
+
+static size_t common_prefix(const struct wn__miss *items, size_t count)
+{
+	size_t common = count ? items[0].size : 0;
+
+	for (size_t i = 1; i < count; i++) {
+		size_t same = 0;
+
+		while (same < common && same < items[i].size && items[i].key[same] == items[0].key[same])
+			same++;
+		common = same;
+	}
+	return common;
+}
+
+static uint64_t head_of(const struct wn__miss *item, size_t common)
+{
+	unsigned char bytes[8] = {0};
+	size_t size = item->size - common;
+
+	memcpy(bytes, item->key + common, size < 8 ? size : 8);
+	return __builtin_bswap64(get_le64(bytes));
+}
+
+static int compare_sorted(const void *a, const void *b, void *misses)
+{
+	const struct sorted *left = a, *right = b;
+
+	if (left->head != right->head)
+		return left->head < right->head ? -1 : 1;
+	return wn__miss_compare(misses, left->item->key, left->item->size, right->item->key,
+				right->item->size);
+}
+
+static struct wn__miss_list *sort_items(struct wn__misses *misses, const struct wn__miss *items,
+					size_t count)
+{
+	struct sorted *sorted = wn__alloc((count + 1) * sizeof(*sorted));
+	struct wn__miss_list *list = wn__alloc(sizeof(*list) + count * sizeof(list->items[0]));
+	size_t common = misses->shim ? 0 : common_prefix(items, count);
+
+	if (!sorted || !list) {
+		free(sorted);
+		free(list);
 		return NULL;
+	}
+	for (size_t i = 0; i < count; i++)
+		sorted[i] = (struct sorted){misses->shim ? 0 : head_of(&items[i], common),
+					    &items[i]};
+	qsort_r(sorted, count, sizeof(*sorted), compare_sorted, misses);
 	list->references = 1;
 	list->count = 0;
-	for (size_t i = 0; i < misses->place_count; i++) {
-		if (!misses->items[i])
-			continue;
-		misses->items[i]->references++;
-		list->items[list->count++] = misses->items[i];
-	}
-	misses->fresh = 0;
+	for (size_t i = 0; i < count; i++)
+		if (i == 0 || compare_sorted(&sorted[i - 1], &sorted[i], misses) != 0)
+			list->items[list->count++] = *sorted[i].item;
+	free(sorted);
+	return list;
+}
+
+static struct wn__miss_list *make_list(struct wn__misses *misses)
+{
+	struct wn__miss *items = wn__alloc(misses->capacity * sizeof(*items));
+	struct wn__miss_list *list =
+		items ? sort_items(misses, items, copy_places(misses, items)) : NULL;
+
+	free(items);
 	return list;
 }
 
 /* Under the lock. */
-static void release_list(struct wn__misses *misses, struct wn__miss_list *list)
+static void release_list(struct wn__miss_list *list)
 {
-	if (!list || --list->references)
-		return;
-	for (size_t i = 0; i < list->count; i++)
-		let_go(misses, list->items[i]);
-	free(list);
+	if (list && --list->references == 0)
+		free(list);
 }
 
-/* Sorting is not done under the lock; two who do it at once both have a good list. */
 struct wn__miss_list *wn__misses_list(struct wn__misses *misses, bool exact)
 {
-	struct wn__miss_list *list = NULL;
+	struct wn__miss_list *list;
+	uint64_t start = now();
 
 	pthread_mutex_lock(&misses->lock);
-	if (misses->fresh > (exact ? 0 : misses->count / 16)) {
-		list = copy_items(misses);
-		pthread_mutex_unlock(&misses->lock);
-		if (list)
-			qsort_r(list->items, list->count, sizeof(list->items[0]), compare_items,
-				misses);
-		pthread_mutex_lock(&misses->lock);
+	if (exact || !misses->list ||
+	    start - misses->list_made >= PATIENCE * misses->list_took) {
+		list = make_list(misses);
 		if (list) {
-			release_list(misses, misses->list);
+			release_list(misses->list);
 			misses->list = list;
 		}
+		misses->list_made = now();
+		misses->list_took = misses->list_made - start;
 	}
 	list = misses->list;
 	if (list)
@@ -255,50 +232,33 @@ void wn__misses_release(struct wn__misses *misses, struct wn__miss_list *list)
 	if (!list)
 		return;
 	pthread_mutex_lock(&misses->lock);
-	release_list(misses, list);
+	release_list(list);
 	pthread_mutex_unlock(&misses->lock);
 }
 
-void wn__misses_each(struct wn__misses *misses, wn__miss_fn *each, void *arg)
+uint64_t wn__misses_bytes(const struct wn__misses *misses)
 {
-	pthread_mutex_lock(&misses->lock);
-	for (size_t i = 0; i < misses->place_count; i++)
-		if (misses->items[i])
-			each(arg, misses->items[i]->key, misses->items[i]->size);
-	pthread_mutex_unlock(&misses->lock);
-}
-
-uint64_t wn__misses_bytes(struct wn__misses *misses)
-{
-	uint64_t bytes;
-
-	pthread_mutex_lock(&misses->lock);
-	bytes = misses->bytes + misses->place_count * sizeof(misses->items[0]) +
-		2 * SKETCH_WORDS * sizeof(uint64_t) + TAGS * sizeof(uint32_t);
-	pthread_mutex_unlock(&misses->lock);
-	return bytes;
+	return sizeof(*misses) + misses->capacity * sizeof(struct place);
 }
 
 /* ---- life --------------------------------------------------------------- */
 
 int wn__misses_create(size_t capacity, const struct wn__shim *shim, struct wn__misses **missesp)
 {
+	static atomic_uint_fast64_t numbers;
 	struct wn__misses *misses = wn__calloc(1, sizeof(*misses));
 
 	*missesp = NULL;
 	if (!misses)
 		return ENOMEM;
 	misses->shim = shim;
-	misses->capacity = capacity ? capacity : CAPACITY;
-	misses->place_count = 16;
-	while (misses->place_count < misses->capacity / 5 * 8 + 8)
-		misses->place_count *= 2;
-	misses->items = wn__calloc(misses->place_count, sizeof(misses->items[0]));
-	misses->tags = wn__calloc(TAGS, sizeof(misses->tags[0]));
-	for (int i = 0; i < 2; i++)
-		misses->sketches[i] = wn__calloc(SKETCH_WORDS, sizeof(uint64_t));
+	misses->number = 1 + atomic_fetch_add_explicit(&numbers, 1, memory_order_relaxed);
+	misses->capacity = ROW;
+	while (misses->capacity < (capacity ? capacity : CAPACITY))
+		misses->capacity *= 2;
+	misses->places = wn__calloc(misses->capacity, sizeof(*misses->places));
 	pthread_mutex_init(&misses->lock, NULL);
-	if (!misses->items || !misses->tags || !misses->sketches[0] || !misses->sketches[1]) {
+	if (!misses->places) {
 		wn__misses_destroy(misses);
 		return ENOMEM;
 	}
@@ -310,14 +270,8 @@ void wn__misses_destroy(struct wn__misses *misses)
 {
 	if (!misses)
 		return;
-	release_list(misses, misses->list);
-	for (size_t i = 0; misses->items && i < misses->place_count; i++)
-		if (misses->items[i])
-			let_go(misses, misses->items[i]);
-	for (int i = 0; i < 2; i++)
-		free(misses->sketches[i]);
-	free(misses->tags);
-	free(misses->items);
+	release_list(misses->list);
+	free(misses->places);
 	pthread_mutex_destroy(&misses->lock);
 	free(misses);
 }

@@ -180,6 +180,11 @@ void wn__shim_destroy(wn__shim *shim)
 	delete shim;
 }
 
+bool wn__shim_is_bytewise(const wn__shim *shim)
+{
+	return inside(shim->options)->comparator == leveldb::BytewiseComparator();
+}
+
 int wn__shim_compare(const wn__shim *shim, const void *a, size_t a_size, const void *b,
 		     size_t b_size)
 {

@@ -34,6 +34,8 @@ leveldb_options_t *wn__shim_options(struct wn__shim *shim);
 /* After the database is closed. NULL is fine. */
 void wn__shim_destroy(struct wn__shim *shim);
 
+/* Is their comparator LevelDB's own, by bytes? */
+bool wn__shim_is_bytewise(const struct wn__shim *shim);
 /* By the options' comparator. */
 int wn__shim_compare(const struct wn__shim *shim, const void *a, size_t a_size, const void *b,
 		     size_t b_size);

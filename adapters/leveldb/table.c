@@ -133,8 +133,8 @@ static size_t skip_to(const struct table *table, size_t at, const char *key, siz
 	size_t step = 1, low = at, high = at;
 
 	while (high < table->misses->count &&
-	       wn__miss_compare(misses, table->misses->items[high]->key,
-				table->misses->items[high]->size, key, size) <= 0) {
+	       wn__miss_compare(misses, table->misses->items[high].key,
+				table->misses->items[high].size, key, size) <= 0) {
 		low = high + 1;
 		high += step;
 		step *= 2;
@@ -144,8 +144,8 @@ static size_t skip_to(const struct table *table, size_t at, const char *key, siz
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 
-		if (wn__miss_compare(misses, table->misses->items[middle]->key,
-				     table->misses->items[middle]->size, key, size) <= 0)
+		if (wn__miss_compare(misses, table->misses->items[middle].key,
+				     table->misses->items[middle].size, key, size) <= 0)
 			low = middle + 1;
 		else
 			high = middle;
@@ -166,11 +166,11 @@ static void carry_over(struct table *table, const struct built *built, const cha
 	} else {
 		first = skip_to(table, table->next_miss, first_key, first_size);
 		for (size_t i = table->next_miss; i < first; i++)
-			teach(table->policy, &table->last, table->misses->items[i]);
+			teach(table->policy, &table->last, &table->misses->items[i]);
 	}
 	end = skip_to(table, table->next_miss, built->last_key, built->last_size);
 	for (size_t i = table->next_miss; i < end; i++)
-		teach(table->policy, built, table->misses->items[i]);
+		teach(table->policy, built, &table->misses->items[i]);
 	table->next_miss = end;
 }
 
