@@ -127,7 +127,7 @@ else
 	refuses 2 'without RocksDB' --engine=rocksdb
 fi
 if has_engine leveldb; then
-	all_workloads leveldb bloom,none 2
+	all_workloads leveldb bloom,none,aqf 3
 else
 	refuses 2 'without LevelDB' --engine=leveldb
 fi

@@ -1,7 +1,7 @@
-/* engine_leveldb.c - LevelDB with its own Bloom filter, or none.
+/* engine_leveldb.c - LevelDB with its own Bloom filter, with winnow's, or none.
  *
  * LevelDB counts nothing, so the filter policy that it is given counts and passes on; a
- * lookup calls it on its own thread. "none" is a policy, too, whose filters are empty and
+ * lookup calls it on its own thread. Databases opened through winnow count themselves. "none" is a policy, too, whose filters are empty and
  * say "maybe": then the data blocks that lookups look into are counted all the same. What
  * is counted as a data block read may have come from the cache. */
 #include <errno.h>
@@ -12,6 +12,9 @@
 #include <time.h>
 
 #include <leveldb/c.h>
+
+#include <winnow/error.h>
+#include <winnow/leveldb.h>
 
 #include "alloc.h"
 #include "bench_engine.h"
@@ -27,6 +30,7 @@ struct engine {
 	const struct engine_options *options;
 	struct filter_choice choice;
 	leveldb_t *level;
+	struct wn_leveldb *winnow; /* NULL: not opened through winnow */
 	leveldb_options_t *level_options;
 	leveldb_cache_t *cache;
 	leveldb_filterpolicy_t *policy;
@@ -42,6 +46,18 @@ struct session {
 /* Of this thread's lookup. */
 static _Thread_local uint64_t asked, matched;
 
+static bool accept_winnow(const struct engine_options *options, struct failure *failure)
+{
+	leveldb_filterpolicy_t *policy;
+	char message[300] = "no memory";
+
+	if (wn_leveldb_filterpolicy(options->filter, NULL, message, sizeof(message), &policy))
+		return fail(failure, "'%s' cannot be had in LevelDB: %s", options->filter,
+			    message);
+	leveldb_filterpolicy_destroy(policy);
+	return true;
+}
+
 static bool accept_options(const struct engine_options *options, struct failure *failure)
 {
 	struct filter_choice choice;
@@ -50,9 +66,8 @@ static bool accept_options(const struct engine_options *options, struct failure 
 		return false;
 	if (choice.family == FILTER_RIBBON)
 		return fail(failure, "LevelDB has no Ribbon filter; it has bloom and none");
-	if (choice.family == FILTER_WINNOW)
-		return fail(failure, "'%s' is not available in LevelDB yet; bloom and none are",
-			    options->filter);
+	if (choice.family == FILTER_WINNOW && !accept_winnow(options, failure))
+		return false;
 	if (options->feedback == FEEDBACK_STATISTICS)
 		return fail(failure, "--feedback=statistics belongs to --engine=rocksdb");
 	if (options->direct_reads)
@@ -122,7 +137,9 @@ static const char *name_policy(void *state)
 static bool close_engine(struct engine *engine, struct failure *failure)
 {
 	(void)failure;
-	if (engine->level)
+	if (engine->winnow)
+		wn_leveldb_close(engine->winnow);
+	else if (engine->level)
 		leveldb_close(engine->level);
 	leveldb_writeoptions_destroy(engine->write_options);
 	leveldb_options_destroy(engine->level_options);
@@ -130,6 +147,26 @@ static bool close_engine(struct engine *engine, struct failure *failure)
 	leveldb_cache_destroy(engine->cache);
 	free(engine);
 	return true;
+}
+
+/* Winnow's filter without learning: a policy like any other. */
+static struct leveldb_bloom *make_winnow_policy(const struct engine *engine)
+{
+	leveldb_filterpolicy_t *policy;
+	struct leveldb_bloom *bloom;
+
+	if (wn_leveldb_filterpolicy(engine->options->filter, NULL, NULL, 0, &policy))
+		bench_die("no memory for a filter policy");
+	bloom = leveldb_bloom_wrap(policy);
+	if (!bloom)
+		bench_die("no memory for a filter policy");
+	return bloom;
+}
+
+static bool learns(const struct engine *engine)
+{
+	return engine->choice.family == FILTER_WINNOW &&
+	       engine->options->feedback == FEEDBACK_WRAPPER;
 }
 
 static void make_options(struct engine *engine)
@@ -140,6 +177,8 @@ static void make_options(struct engine *engine)
 	if (engine->choice.family == FILTER_BLOOM)
 		engine->counting.bloom =
 			leveldb_bloom_create((int)fmax(1.0, round(engine->choice.bits_per_key)));
+	else if (engine->choice.family == FILTER_WINNOW && !learns(engine))
+		engine->counting.bloom = make_winnow_policy(engine);
 	engine->policy = leveldb_filterpolicy_create(&engine->counting, destroy_policy,
 						     create_filter, may_match, name_policy);
 	engine->cache = leveldb_cache_create_lru((size_t)given->cache_size);
@@ -155,6 +194,7 @@ static void make_options(struct engine *engine)
 
 static struct engine *open_engine(const struct engine_options *options, struct failure *failure)
 {
+	const struct wn_leveldb_options winnow = { .filter = options->filter };
 	struct engine *engine = wn__calloc(1, sizeof(*engine));
 	char *error = NULL;
 
@@ -164,7 +204,11 @@ static struct engine *open_engine(const struct engine_options *options, struct f
 	}
 	engine->options = options;
 	make_options(engine);
-	engine->level = leveldb_open(engine->level_options, options->path, &error);
+	if (learns(engine))
+		engine->level = wn_leveldb_open(engine->level_options, options->path, &winnow,
+						&engine->winnow, &error);
+	else
+		engine->level = leveldb_open(engine->level_options, options->path, &error);
 	if (error) {
 		fail(failure, "opening the database in '%s' failed: %s", options->path, error);
 		leveldb_free(error);
@@ -219,12 +263,31 @@ static bool compact_engine(struct engine *engine, struct failure *failure)
 
 /* ---- statistics --------------------------------------------------------- */
 
+static void get_winnow_stats(struct engine *engine, struct engine_stats *statsp)
+{
+	struct wn_leveldb_stats stats;
+
+	wn_leveldb_stats(engine->winnow, &stats);
+	*statsp = (struct engine_stats){
+		.adaptations = stats.adaptations,
+		.unfixable = stats.unfixable,
+		.map_misses = stats.map_misses,
+		.carried_over = stats.carried_over,
+		.filter_bytes = stats.filter_bytes,
+		.filter_keys = stats.filter_keys,
+		.learned_bytes = stats.learned_bytes,
+		.reversemap_bytes = stats.reversemap_bytes,
+	};
+}
+
 static void get_stats(struct engine *engine, struct engine_stats *statsp)
 {
 	*statsp = (struct engine_stats){
 		.filter_bytes = atomic_load(&engine->counting.bytes),
 		.filter_keys = atomic_load(&engine->counting.keys),
 	};
+	if (engine->winnow)
+		get_winnow_stats(engine, statsp);
 }
 
 static void print_stats(struct engine *engine, FILE *to)
@@ -275,15 +338,20 @@ static bool put_pair(struct session *session, const void *key, size_t key_size, 
 static bool get_value(struct session *session, const void *key, size_t size, void *valuep,
 		      size_t room, struct look *lookp, struct failure *failure)
 {
-	const bool filtered = session->engine->counting.bloom;
+	const bool filtered = session->engine->counting.bloom || session->engine->winnow;
 	char *error = NULL, *value;
 
 	*lookp = (struct look){ .found = false };
 	asked = matched = 0;
-	value = leveldb_get(session->engine->level, session->options, key, size, &lookp->size,
-			    &error);
+	value = session->engine->winnow ?
+			wn_leveldb_get(session->engine->winnow, session->options, key, size,
+				       &lookp->size, &error) :
+			leveldb_get(session->engine->level, session->options, key, size,
+				    &lookp->size, &error);
 	if (error)
 		return fail_level(failure, "reading from the database failed", error);
+	if (session->engine->winnow)
+		wn_leveldb_last_get(&asked, &matched);
 	lookp->queries = filtered ? asked : 0;
 	lookp->positives = filtered ? matched : 0;
 	lookp->block_reads = matched;

@@ -27,6 +27,16 @@ struct leveldb_bloom *leveldb_bloom_create(int bits_per_key)
 	}
 }
 
+struct leveldb_bloom *leveldb_bloom_wrap(struct leveldb_filterpolicy_t *policy)
+{
+	leveldb_bloom *bloom = new (std::nothrow) leveldb_bloom;
+
+	/* The C interface derives its policies from the C++ class, first base and only one. */
+	if (bloom != nullptr)
+		bloom->policy.reset(reinterpret_cast<const leveldb::FilterPolicy *>(policy));
+	return bloom;
+}
+
 void leveldb_bloom_destroy(struct leveldb_bloom *bloom)
 {
 	delete bloom;

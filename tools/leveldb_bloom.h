@@ -1,4 +1,4 @@
-/* leveldb_bloom.h - LevelDB's own Bloom filter, to be called from C.
+/* leveldb_bloom.h - LevelDB's own Bloom filter, or any policy of it, to be called from C.
  *
  * LevelDB's C interface makes such a policy and takes it, but has no way to ask it, and
  * LevelDB counts nothing: to count its answers one has to stand in between. */
@@ -13,9 +13,12 @@ extern "C" {
 #endif
 
 struct leveldb_bloom;
+struct leveldb_filterpolicy_t;
 
 /* NULL: no memory. */
 struct leveldb_bloom *leveldb_bloom_create(int bits_per_key);
+/* Takes the policy, one of LevelDB's C interface. */
+struct leveldb_bloom *leveldb_bloom_wrap(struct leveldb_filterpolicy_t *policy);
 void leveldb_bloom_destroy(struct leveldb_bloom *bloom);
 
 const char *leveldb_bloom_name(const struct leveldb_bloom *bloom);

@@ -112,6 +112,16 @@ static void end_lookup(struct wn__policy *policy, const struct wn__frame *frame,
 		wn__misses_note(policy->misses, frame->hash, frame->key, frame->size);
 }
 
+static _Thread_local struct {
+	uint64_t queries, positives;
+} last_get;
+
+void wn_leveldb_last_get(uint64_t *queriesp, uint64_t *positivesp)
+{
+	*queriesp = last_get.queries;
+	*positivesp = last_get.positives;
+}
+
 char *wn_leveldb_get(struct wn_leveldb *wn, const leveldb_readoptions_t *options, const char *key,
 		     size_t size, size_t *value_sizep, char **errptr)
 {
@@ -127,6 +137,8 @@ char *wn_leveldb_get(struct wn_leveldb *wn, const leveldb_readoptions_t *options
 	wn__current_frame = &frame;
 	value = leveldb_get(wn->level, options, key, size, value_sizep, errptr);
 	wn__current_frame = frame.outer;
+	last_get.queries = frame.queries;
+	last_get.positives = frame.count;
 	end_lookup(wn->policy, &frame, value, *errptr);
 	return value;
 }
@@ -331,11 +343,11 @@ static int prepare(struct wn_leveldb *wn, const leveldb_options_t *options, cons
 	if (!err)
 		err = find_secret(wn);
 	if (!err)
-		err = wn__policy_create(remainder_bits, wn->secret, &wn->policy);
+		err = wn__level_policy_create(remainder_bits, wn->secret, &wn->policy);
 	if (err)
 		return err;
 	policy = wn->policy;
-	wn->shim = wn__shim_create(options, &shim_calls, policy, &odd);
+	wn->shim = wn__shim_watch(options, &shim_calls, policy, &odd);
 	if (!wn->shim)
 		return odd ? WN_ERR_VERSION : ENOMEM;
 	sum = XXH3_64bits(wn_secret_seed(wn->secret), WN_SEED_SIZE);
@@ -351,7 +363,7 @@ static int prepare(struct wn_leveldb *wn, const leveldb_options_t *options, cons
 	if (err)
 		return err;
 	load_journal(policy);
-	wn->shown = wn__policy_show(policy, false);
+	wn->shown = wn__level_policy_show(policy, false);
 	leveldb_options_set_filter_policy(wn__shim_options(wn->shim), wn->shown);
 	return 0;
 }
@@ -416,7 +428,7 @@ static void close_all(struct wn_leveldb *wn)
 	if (wn->level)
 		leveldb_close(wn->level);
 	stop_worker(wn);
-	wn__shim_destroy(wn->shim);
+	wn__shim_unwatch(wn->shim);
 	if (wn->shown)
 		leveldb_filterpolicy_destroy(wn->shown);
 	if (policy) {
@@ -425,7 +437,7 @@ static void close_all(struct wn_leveldb *wn)
 		wn__packs_close(policy->packs);
 		wn__tiny_lessons_destroy(policy->lessons);
 	}
-	wn__policy_destroy(policy);
+	wn__level_policy_destroy(policy);
 	wn_secret_destroy(wn->secret);
 	pthread_cond_destroy(&wn->wake);
 	pthread_mutex_destroy(&wn->lock);

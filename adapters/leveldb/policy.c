@@ -205,7 +205,7 @@ int wn__parse_options(const char *text, unsigned *remainder_bitsp, char *message
 
 /* ---- the policy --------------------------------------------------------- */
 
-int wn__policy_create(unsigned remainder_bits, const struct wn_secret *secret,
+int wn__level_policy_create(unsigned remainder_bits, const struct wn_secret *secret,
 		      struct wn__policy **policyp)
 {
 	struct wn__policy *policy = wn__calloc(1, sizeof(*policy));
@@ -227,7 +227,7 @@ int wn__policy_create(unsigned remainder_bits, const struct wn_secret *secret,
 	return 0;
 }
 
-void wn__policy_destroy(void *given)
+void wn__level_policy_destroy(void *given)
 {
 	struct wn__policy *policy = given;
 
@@ -249,9 +249,9 @@ static void leave_alone(void *policy)
 	(void)policy;
 }
 
-leveldb_filterpolicy_t *wn__policy_show(struct wn__policy *policy, bool owned)
+leveldb_filterpolicy_t *wn__level_policy_show(struct wn__policy *policy, bool owned)
 {
-	return leveldb_filterpolicy_create(policy, owned ? wn__policy_destroy : leave_alone,
+	return leveldb_filterpolicy_create(policy, owned ? wn__level_policy_destroy : leave_alone,
 					   wn__create_filter,
 					   policy->fast ? ask_fast : ask_portably, get_name);
 }
@@ -269,10 +269,10 @@ int wn_leveldb_filterpolicy(const char *text, const struct wn_secret *secret, ch
 	if (!err && !secret)
 		err = wn_secret_create(seed, &common);
 	if (!err)
-		err = wn__policy_create(remainder_bits, secret ? secret : common, &policy);
+		err = wn__level_policy_create(remainder_bits, secret ? secret : common, &policy);
 	wn_secret_destroy(common);
 	if (err)
 		return err;
-	*policyp = wn__policy_show(policy, true);
+	*policyp = wn__level_policy_show(policy, true);
 	return 0;
 }

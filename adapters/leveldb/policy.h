@@ -84,10 +84,10 @@ extern _Thread_local struct wn__frame *wn__current_frame
 /* ---- policy.c ----------------------------------------------------------- */
 
 int wn__parse_options(const char *text, unsigned *remainder_bitsp, char *message, size_t size);
-int wn__policy_create(unsigned remainder_bits, const struct wn_secret *secret,
+int wn__level_policy_create(unsigned remainder_bits, const struct wn_secret *secret,
 		      struct wn__policy **policyp);
-void wn__policy_destroy(void *policy);
-leveldb_filterpolicy_t *wn__policy_show(struct wn__policy *policy, bool owned);
+void wn__level_policy_destroy(void *policy);
+leveldb_filterpolicy_t *wn__level_policy_show(struct wn__policy *policy, bool owned);
 
 /* ---- table.c: building -------------------------------------------------- */
 

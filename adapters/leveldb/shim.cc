@@ -142,7 +142,7 @@ uint64_t wn__shim_table_number(const char *name)
 	return number;
 }
 
-wn__shim *wn__shim_create(const leveldb_options_t *options, const wn__shim_calls *calls,
+wn__shim *wn__shim_watch(const leveldb_options_t *options, const wn__shim_calls *calls,
 			  void *owner, bool *odd)
 {
 	wn__shim *shim = new (std::nothrow) wn__shim();
@@ -153,13 +153,13 @@ wn__shim *wn__shim_create(const leveldb_options_t *options, const wn__shim_calls
 	shim->options = leveldb_options_create();
 	if (!are_as_expected(shim->options)) {
 		*odd = true;
-		wn__shim_destroy(shim);
+		wn__shim_unwatch(shim);
 		return nullptr;
 	}
 	*inside(shim->options) = *inside(options);
 	shim->env = new (std::nothrow) WatchedEnv(inside(options)->env, calls, owner);
 	if (!shim->env) {
-		wn__shim_destroy(shim);
+		wn__shim_unwatch(shim);
 		return nullptr;
 	}
 	inside(shim->options)->env = shim->env;
@@ -171,7 +171,7 @@ leveldb_options_t *wn__shim_options(wn__shim *shim)
 	return shim->options;
 }
 
-void wn__shim_destroy(wn__shim *shim)
+void wn__shim_unwatch(wn__shim *shim)
 {
 	if (!shim)
 		return;

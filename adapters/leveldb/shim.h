@@ -28,11 +28,11 @@ uint64_t wn__shim_table_number(const char *name);
 
 /* A copy of `options` (borrowed) with an Env around its own. NULL: no memory, or LevelDB's
  * options are not where this library expects them (*odd). `calls` and `owner` are borrowed. */
-struct wn__shim *wn__shim_create(const leveldb_options_t *options,
+struct wn__shim *wn__shim_watch(const leveldb_options_t *options,
 				 const struct wn__shim_calls *calls, void *owner, bool *odd);
 leveldb_options_t *wn__shim_options(struct wn__shim *shim);
 /* After the database is closed. NULL is fine. */
-void wn__shim_destroy(struct wn__shim *shim);
+void wn__shim_unwatch(struct wn__shim *shim);
 
 /* Is their comparator LevelDB's own, by bytes? */
 bool wn__shim_is_bytewise(const struct wn__shim *shim);

@@ -68,6 +68,9 @@ WN_PUBLIC void wn_leveldb_close(struct wn_leveldb *wn);
 WN_PUBLIC char *wn_leveldb_get(struct wn_leveldb *wn, const leveldb_readoptions_t *options,
 			       const char *key, size_t size, size_t *value_sizep, char **errptr);
 
+/* How many filters this thread's last wn_leveldb_get() asked, and how many said "maybe". */
+WN_PUBLIC void wn_leveldb_last_get(uint64_t *queriesp, uint64_t *positivesp);
+
 /* Write down what was learned, and let the next filters know of all absent keys so far. Both
  * happen by themselves about once a second. */
 WN_PUBLIC void wn_leveldb_drain(struct wn_leveldb *wn);
