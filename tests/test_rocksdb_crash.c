@@ -276,6 +276,102 @@ START_TEST(no_acknowledged_key_is_lost_when_it_is_killed)
 }
 END_TEST
 
+/* ---- killed, and what was learned ---------------------------------------- */
+
+#define LESSON_KEYS 8000 /* even numbers below are keys */
+#define LESSON_SLICE 1000 /* absent numbers that are asked for in one go */
+
+static void set_still(rocksdb_options_t *options)
+{
+	rocksdb_options_set_disable_auto_compactions(options, 1);
+	rocksdb_options_set_write_buffer_size(options, 64 << 10);
+}
+
+static struct learner open_still(const char *path, const struct learner_store *store)
+{
+	struct wn_rocksdb_options options = learner_options(store);
+
+	return learner_open(path, &plain, set_still, 1, &options);
+}
+
+/* Ask for the slice's absent numbers; how many false positives did it cost? */
+static uint64_t ask_slice(struct learner *learner, uint64_t slice)
+{
+	uint64_t before = learner_stats(learner).false_positives;
+
+	for (uint64_t i = 0; i < LESSON_SLICE; i++)
+		expect(ask(learner, LESSON_KEYS + slice * LESSON_SLICE + i) == 0);
+	wn_rocksdb_drain(learner->wn);
+	return learner_stats(learner).false_positives - before;
+}
+
+/* Learn something new, and wait until something was saved. */
+static void learn_and_save(struct learner *learner, uint64_t slice, uint64_t saves)
+{
+	ck_assert_uint_gt(ask_slice(learner, slice), 0);
+	while (learner_stats(learner).saves <= saves)
+		usleep(1000);
+}
+
+/* The first slices are known from before. Learns `known`, and two more: the first save that is
+ * seen may have begun before, but the second one has everything. */
+static void run_pupil(const char *path, const struct learner_store *store, int pipe,
+		      uint64_t known)
+{
+	struct learner learner = open_still(path, store);
+	uint64_t other = 1000 + 3 * known, saves;
+
+	if (known == 0) {
+		db_put(&learner.db, 0, LESSON_KEYS);
+		learner_flush(&learner);
+		wn_rocksdb_drain(learner.wn);
+	}
+	for (uint64_t slice = 0; slice < known; slice++)
+		ck_assert_uint_eq(ask_slice(&learner, slice), 0);
+	ck_assert_uint_gt(ask_slice(&learner, known), 0);
+	saves = learner_stats(&learner).saves;
+	learn_and_save(&learner, other, saves);
+	learn_and_save(&learner, other + 1, saves + 1);
+	send_note(pipe, CHECKED, 0, 0);
+	for (uint64_t slice = 100000; slice < 110000; slice++)
+		ask_slice(&learner, slice);
+	_exit(0);
+}
+
+START_TEST(what_was_learned_and_saved_is_there_after_a_kill)
+{
+	const struct learner_store *store = &learner_stores[_i];
+	uint64_t rounds = test_is_quick() ? 2 : 6, seed = test_seed("pupil", 1969);
+	struct learner learner;
+	char path[TEST_PATH_SIZE];
+
+	test_join(path, test_path("pupil"), "-", store->name);
+	for (uint64_t round = 0; round < rounds; round++) {
+		struct victim victim = {0};
+		int ends[2];
+
+		ck_assert_int_eq(pipe(ends), 0);
+		victim.pid = fork();
+		if (victim.pid == 0)
+			run_pupil(path, store, ends[1], round);
+		close(ends[1]);
+		victim.pipe = ends[0];
+		while (!victim.checked && receive(&victim, -1))
+			;
+		usleep((useconds_t)(test_random(&seed) % 30000));
+		kill(victim.pid, SIGKILL);
+		bury(&victim);
+		ck_assert(victim.checked);
+	}
+	learner = open_still(path, store);
+	for (uint64_t slice = 0; slice < rounds; slice++)
+		ck_assert_uint_eq(ask_slice(&learner, slice), 0);
+	for (uint64_t number = 2; number < LESSON_KEYS; number++)
+		expect(ask(&learner, number) == (number % 2 ? 0 : number));
+	learner_close(&learner);
+}
+END_TEST
+
 /* ---- out of space ------------------------------------------------------- */
 
 #define FULL_SIZE (4 << 20)
@@ -537,14 +633,19 @@ static void damage_file(const char *path, enum damage damage, uint64_t *seed)
 
 #define MAX_FILES 64
 
-/* The names of what is in a directory, in order. 0: there is no such directory. */
+static int is_file(const struct dirent *entry)
+{
+	return entry->d_type == DT_REG;
+}
+
+/* The names of the files in a directory, in order. 0: there is no such directory. */
 static int list_files(const char *directory, char names[MAX_FILES][256])
 {
 	struct dirent **entries;
-	int count = 0, found = scandir(directory, &entries, NULL, alphasort);
+	int count = 0, found = scandir(directory, &entries, is_file, alphasort);
 
 	for (int i = 0; i < found; i++) {
-		if (entries[i]->d_name[0] != '.' && count < MAX_FILES)
+		if (count < MAX_FILES)
 			snprintf(names[count++], 256, "%s", entries[i]->d_name);
 		free(entries[i]);
 	}
@@ -586,19 +687,6 @@ static void copy_directory(const char *from, const char *to)
 	}
 }
 
-static void set_still(rocksdb_options_t *options)
-{
-	rocksdb_options_set_disable_auto_compactions(options, 1);
-	rocksdb_options_set_write_buffer_size(options, 64 << 10);
-}
-
-static struct learner open_still(const char *path, const struct learner_store *store)
-{
-	struct wn_rocksdb_options options = learner_options(store);
-
-	return learner_open(path, &plain, set_still, 1, &options);
-}
-
 /* Twice, since the second time it is asked with what the first time taught. */
 static void expect_all(struct learner *learner)
 {
@@ -626,6 +714,19 @@ struct places {
 	char original[TEST_PATH_SIZE], copy[TEST_PATH_SIZE];
 	char original_state[TEST_PATH_SIZE], copy_state[TEST_PATH_SIZE];
 };
+
+/* A copy that is not damaged has learned what the original had. */
+static void expect_copy_knows(const struct places *places, const struct learner_store *store)
+{
+	struct learner learner;
+
+	copy_directory(places->original, places->copy);
+	copy_directory(places->original_state, places->copy_state);
+	learner = open_still(places->copy, store);
+	expect_all(&learner);
+	ck_assert_uint_eq(learner_stats(&learner).false_positives, 0);
+	learner_close(&learner);
+}
 
 static bool can_open(const char *path, const char *state, const struct learner_store *store)
 {
@@ -684,6 +785,7 @@ START_TEST(damaged_state_costs_lessons_and_no_answer)
 	test_join(places.original_state, places.original, "", ".winnow");
 	test_join(places.copy_state, places.copy, "", ".winnow");
 	prepare(places.original, store);
+	expect_copy_knows(&places, store);
 	count = list_files(places.original_state, names);
 	for (int i = 0; i < count; i++)
 		open_damaged(&places, store, names[i], damage, &seed);
@@ -698,6 +800,7 @@ int main(void)
 
 	test_make_top();
 	tcase_add_loop_test(tcase, no_acknowledged_key_is_lost_when_it_is_killed, 0, 2);
+	tcase_add_loop_test(tcase, what_was_learned_and_saved_is_there_after_a_kill, 0, 2);
 	tcase_add_loop_test(tcase, a_full_disk_costs_no_acknowledged_key_and_no_right_answer, 0,
 			    2 * LEARNER_STORES);
 	tcase_add_test(tcase, a_sidecar_without_space_teaches_nothing_and_answers_right);

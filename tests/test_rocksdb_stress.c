@@ -223,8 +223,8 @@ static void get_batch(struct reader *reader, const uint64_t *numbers, struct bou
 		sizes[i] = KEY_SIZE;
 	}
 	note_done(reader, numbers, bounds);
-	rocksdb_multi_get(reader->world->learner.db.rocks, reader->reading, READ_BATCH, keys, sizes,
-			  values, value_sizes, errors);
+	wn_rocksdb_multi_get(reader->world->learner.wn, reader->reading, READ_BATCH, keys, sizes,
+			     values, value_sizes, errors);
 	note_begun(reader, numbers, bounds);
 	for (unsigned i = 0; i < READ_BATCH; i++) {
 		expect_no(errors[i]);
