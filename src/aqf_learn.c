@@ -95,7 +95,8 @@ int wn__lessons_learn(struct wn__lessons *lessons, struct wn_hash stored, struct
 	if (match->rank > WN__MAX_RANK)
 		return WN_ERR_RANGE;
 	return wn__lessons_add(lessons, match->minirun,
-			       wn__lesson_word(match->rank, piece, wn__tail_piece(tail, piece)), false);
+			       wn__lesson_word(match->rank, piece, wn__tail_piece(tail, piece)),
+			       false);
 }
 
 /* Is the fingerprint at the match's rank one that `stored` matches? */

@@ -47,7 +47,7 @@ struct wn__engine_options {
 struct wn__engine_stats {
 	uint64_t lookups, lookups_discarded;
 	uint64_t positives, false_positives;
-	uint64_t repeated_false_positives; /* the same key at the same filter, as far as remembered */
+	uint64_t repeated_false_positives; /* same key, same filter, as far as remembered */
 	uint64_t adaptations, unfixable, map_misses, queue_drops;
 	uint64_t runs_stored, runs_lost, runs_retired;
 	uint64_t carried_over;

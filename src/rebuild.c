@@ -73,17 +73,19 @@ static struct wn__rebuild **find_place(struct wn__rebuilds *rebuilds, const unsi
 static struct wn__rebuild *find_or_make(struct wn__rebuilds *rebuilds, const unsigned char *id)
 {
 	struct wn__rebuild **place = find_place(rebuilds, id);
+	struct wn__rebuild *rebuild = *place;
 
-	if (*place)
-		return *place;
-	*place = wn__calloc(1, sizeof(**place));
-	if (*place) {
-		(*place)->rebuilds = rebuilds;
-		(*place)->linked = true;
-		memcpy((*place)->id, id, WN_BLOCK_ID_SIZE);
-		rebuilds->stats.bytes += sizeof(**place);
+	if (rebuild)
+		return rebuild;
+	rebuild = wn__calloc(1, sizeof(*rebuild));
+	if (rebuild) {
+		rebuild->rebuilds = rebuilds;
+		rebuild->linked = true;
+		memcpy(rebuild->id, id, WN_BLOCK_ID_SIZE);
+		rebuilds->stats.bytes += sizeof(*rebuild);
+		*place = rebuild;
 	}
-	return *place;
+	return rebuild;
 }
 
 static void free_version(struct wn__rebuild *rebuild, struct version *version)

@@ -191,8 +191,8 @@ START_TEST(a_filter_that_cannot_learn_a_key_is_built_again)
 	for (unsigned round = 0; round < 4; round++)
 		last = ask_absent(&host, &table, 2000);
 	stats = host_stats(&host);
-	fprintf(stderr, "%" PRIu64 " false positives, then %" PRIu64 ", %" PRIu64 " filters built\n",
-		first, last, stats.rebuilt);
+	fprintf(stderr, "%" PRIu64 " false positives, then %" PRIu64 ", %" PRIu64
+		" filters built\n", first, last, stats.rebuilt);
 	ck_assert_uint_gt(stats.rebuilt, 0);
 	ck_assert_uint_eq(stats.rebuild_failures, 0);
 	ck_assert_uint_lt(last, first / 4);

@@ -81,8 +81,9 @@ static bool ends_in(const char *name, const char *suffix)
  * that holds others: these are not winnow's to remove. */
 static bool is_ours(const char *name)
 {
-	static const char *const names[] = {"secret",  "identity",      "identity.new", "lessons",
-					    "journal", "lessons.new",   "negatives",    "negatives.new"};
+	static const char *const names[] = {"secret",      "identity",  "identity.new",
+					    "journal",     "lessons",   "lessons.new",
+					    "negatives",   "negatives.new"};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		if (strcmp(name, names[i]) == 0)
