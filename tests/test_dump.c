@@ -164,6 +164,33 @@ START_TEST(counts_that_differ_are_found)
 }
 END_TEST
 
+/* A small filter of an adapter's, by its last byte; its bits say nothing sensible. */
+START_TEST(a_small_filter_of_noise_is_found)
+{
+	unsigned char noise[60];
+	struct shape shape = {.leveldb = true, .layout = LAYOUT_BLOCKS, .content = RAW,
+			      .blocks = 3, .keys = 9, .raw = {noise, sizeof(noise)}};
+	uint64_t seed = test_seed("noise", 4);
+
+	for (unsigned round = 0; round < (test_is_quick() ? 200u : 5000u); round++) {
+		struct span file;
+		struct dump dump;
+
+		for (size_t i = 0; i < sizeof(noise); i++)
+			noise[i] = (unsigned char)test_random(&seed);
+		noise[2] &= 0x7f;
+		noise[sizeof(noise) - 1] |= 0x80;
+		file = make_table(&shape);
+		look(&dump, file);
+		expect(dump.filters.sum.small);
+		expect(dump.problems.count > 0 || dump.filters.sum.without_secret > 0);
+		print_to_nowhere(&dump);
+		dump_release(&dump);
+		release(file);
+	}
+}
+END_TEST
+
 /* Copies of exactly the size, so that a step beyond is seen by the sanitizers. */
 static void check_flips(const struct shape *shape)
 {
@@ -423,6 +450,7 @@ int main(int argc, char **argv)
 	tcase_add_test(whole, json_is_escaped);
 	tcase_add_test(whole, crc32c_is_castagnolis);
 	tcase_add_test(damage, a_filter_that_denies_keys_is_found);
+	tcase_add_test(damage, a_small_filter_of_noise_is_found);
 	tcase_add_test(damage, counts_that_differ_are_found);
 	tcase_add_test(damage, no_flipped_bit_goes_unseen);
 	tcase_add_test(damage, without_checksums_damage_does_no_harm);

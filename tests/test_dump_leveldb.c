@@ -6,6 +6,8 @@
 
 #include <leveldb/c.h>
 
+#include <winnow/leveldb.h>
+
 #include "dump_file.h"
 
 static char top[4096];
@@ -63,7 +65,7 @@ static const char *policy_name(void *state)
 
 /* ---- databases ---------------------------------------------------------- */
 
-enum filter { NO_FILTER, BLOOM, WINNOW };
+enum filter { NO_FILTER, BLOOM, WINNOW, SMALL };
 
 struct setup {
 	enum filter filter;
@@ -84,6 +86,12 @@ static leveldb_filterpolicy_t *make_policy(enum filter filter, struct tiny_polic
 		return leveldb_filterpolicy_create_bloom(10);
 	if (filter == NO_FILTER)
 		return NULL;
+	if (filter == SMALL) {
+		leveldb_filterpolicy_t *policy;
+
+		ck_assert_int_eq(wn_leveldb_filterpolicy(NULL, tiny->secret, NULL, 0, &policy), 0);
+		return policy;
+	}
 	return leveldb_filterpolicy_create(tiny, destroy_nothing, create_filter, may_match,
 					   policy_name);
 }
@@ -130,7 +138,7 @@ static void make_database(const struct setup *setup, struct tiny_policy *tiny, c
 
 static void check_dump(const struct dump *dump, const struct setup *setup, const char *path)
 {
-	static const char *const kinds[] = {"none", "bloom", "aqf"};
+	static const char *const kinds[] = {"none", "bloom", "aqf", "aqf"};
 
 	expect_good(dump, path);
 	ck_assert_uint_eq(dump->table.engine, TABLE_LEVELDB);
@@ -146,6 +154,7 @@ static void check_dump(const struct dump *dump, const struct setup *setup, const
 		ck_assert(dump_bits_per_key(dump) > 9 && dump_bits_per_key(dump) < 16);
 	ck_assert_uint_eq(dump->table.bytes_checked, dump->table.footer_at);
 	ck_assert_uint_eq(dump->denied, 0);
+	ck_assert_int_eq(dump->filters.sum.small, setup->filter == SMALL);
 }
 
 static void check_database(const struct setup *setup)
@@ -177,7 +186,7 @@ static void check_database(const struct setup *setup)
 		free((void *)(uintptr_t)file.at);
 	}
 	ck_assert_uint_eq(entries, setup->keys);
-	if (setup->filter == WINNOW) {
+	if (setup->filter >= WINNOW) {
 		ck_assert_uint_eq(asked, setup->keys);
 		ck_assert_uint_eq(filter_keys, setup->keys);
 	}
@@ -213,16 +222,26 @@ START_TEST(tables_with_small_winnow_filters)
 }
 END_TEST
 
-START_TEST(small_filters_without_their_secret_are_not_damaged)
+/* Those of the adapter: no block around them. */
+START_TEST(tables_with_the_adapters_filters)
 {
-	struct setup setup = {WINNOW, true, 4096, 3000};
+	for (size_t size = 1024; size <= 65536; size *= 8) {
+		check_database(&(struct setup){SMALL, false, size, KEYS});
+		check_database(&(struct setup){SMALL, true, size, KEYS});
+	}
+}
+END_TEST
+
+static void check_without_secret(enum filter filter, const char *name)
+{
+	struct setup setup = {filter, true, 4096, 3000};
 	struct tiny_policy tiny = {.secret = test_secret(9)};
 	char path[4200], pattern[4300];
 	glob_t found;
 
 	ck_assert_int_eq(wn_builder_create(NULL, tiny.secret, &tiny.builder), 0);
 	wn_builder_set_tiny(tiny.builder, true);
-	snprintf(path, sizeof(path), "%s/secret", top);
+	snprintf(path, sizeof(path), "%s/%s", top, name);
 	make_database(&setup, &tiny, path);
 	snprintf(pattern, sizeof(pattern), "%s/*.ldb", path);
 	ck_assert_int_eq(glob(pattern, 0, NULL, &found), 0);
@@ -234,7 +253,8 @@ START_TEST(small_filters_without_their_secret_are_not_damaged)
 		dump_read(&dump, file, &options);
 		expect_good(&dump, found.gl_pathv[i]);
 		ck_assert_uint_gt(dump.filters.sum.without_secret, 0);
-		ck_assert_uint_eq(dump.filters.sum.secret_id, wn_secret_id(tiny.secret));
+		if (filter == WINNOW)
+			ck_assert_uint_eq(dump.filters.sum.secret_id, wn_secret_id(tiny.secret));
 		ck_assert_uint_eq(dump.keys_asked, 0);
 		ck_assert_str_eq(dump.unasked, "the secret of the filters is not given");
 		print_to_nowhere(&dump);
@@ -244,6 +264,12 @@ START_TEST(small_filters_without_their_secret_are_not_damaged)
 	globfree(&found);
 	wn_builder_destroy(tiny.builder);
 	wn_secret_destroy(tiny.secret);
+}
+
+START_TEST(filters_without_their_secret_are_not_damaged)
+{
+	check_without_secret(WINNOW, "winnow");
+	check_without_secret(SMALL, "small");
 }
 END_TEST
 
@@ -257,7 +283,8 @@ int main(void)
 	tcase_add_test(tables, tables_without_a_filter);
 	tcase_add_test(tables, tables_with_bloom_filters);
 	tcase_add_test(tables, tables_with_small_winnow_filters);
-	tcase_add_test(tables, small_filters_without_their_secret_are_not_damaged);
+	tcase_add_test(tables, tables_with_the_adapters_filters);
+	tcase_add_test(tables, filters_without_their_secret_are_not_damaged);
 	suite_add_tcase(suite, tables);
 	snprintf(top, sizeof(top), "%s/winnow-leveldb-XXXXXX", tmp && *tmp ? tmp : "/tmp");
 	if (!mkdtemp(top)) {

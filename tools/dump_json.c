@@ -76,6 +76,7 @@ static void print_clusters(const struct filter_sum *sum, FILE *to)
 
 static void print_winnow(const struct filter_sum *sum, FILE *to)
 {
+	put_bool("small", sum->small, to);
 	put_number("block_version", sum->version, to);
 	put_number("remainder_bits", sum->remainder_bits, to);
 	put_number("slots", sum->slots, to);
@@ -85,7 +86,7 @@ static void print_winnow(const struct filter_sum *sum, FILE *to)
 	put_number("extensions", sum->extensions, to);
 	fprintf(to, "\"expected_fpr\":%.6g,\"secret_id\":\"%08x\",", sum->expected_fpr,
 		sum->secret_id);
-	if (sum->count == 1) {
+	if (sum->count == 1 && !sum->small) {
 		fprintf(to, "\"id\":\"");
 		for (size_t i = 0; i < sizeof(sum->id); i++)
 			fprintf(to, "%02x", sum->id[i]);

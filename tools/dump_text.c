@@ -163,16 +163,25 @@ static void print_winnow(const struct dump *dump, FILE *to)
 	put_label("parameters", to);
 	if (sum->remainder_bits > 0)
 		fprintf(to, "remainder bits %u, ", sum->remainder_bits);
-	fprintf(to, "block version %u%s\n", sum->version, sum->tiny ? ", short header" : "");
+	if (sum->small)
+		fprintf(to, "small form\n");
+	else
+		fprintf(to, "block version %u%s\n", sum->version,
+			sum->tiny ? ", short header" : "");
 	put_label("slots", to);
 	fprintf(to, "%" PRIu64 ", %" PRIu64 " in use, load %.4f\n", sum->slots, sum->used_slots,
 		(double)sum->used_slots / (double)sum->slots);
 	put_label("extensions", to);
-	fprintf(to, "%" PRIu64 ", learned before the table was written\n", sum->extensions);
+	if (sum->small)
+		fprintf(to, "none in the table: what small filters learn lies beside it\n");
+	else
+		fprintf(to, "%" PRIu64 ", learned before the table was written\n", sum->extensions);
 	put_label("expected", to);
 	fprintf(to, "%.3g false positives a query, before learning more\n", sum->expected_fpr);
 	put_label("filter id", to);
-	if (sum->count == 1) {
+	if (sum->small) {
+		fprintf(to, "the hash of each filter\n");
+	} else if (sum->count == 1) {
 		for (size_t i = 0; i < sizeof(sum->id); i++)
 			fprintf(to, "%02x", sum->id[i]);
 		fprintf(to, "\n");
@@ -180,7 +189,8 @@ static void print_winnow(const struct dump *dump, FILE *to)
 		fprintf(to, "one for each filter\n");
 	}
 	put_label("secret", to);
-	fprintf(to, "short id %08x\n", sum->secret_id);
+	fprintf(to, sum->small ? "short id %06x%s\n" : "short id %08x%s\n", sum->secret_id,
+		sum->without_secret ? ", not given" : "");
 	print_clusters(sum, to);
 }
 

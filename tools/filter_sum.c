@@ -79,7 +79,7 @@ static void add_opened(struct filter_sum *sum, const struct wn_filter *filter)
 
 static void add_winnow(struct filter_sum *sum, struct span bytes, uint64_t offset,
 		       const struct wn_secret *secret, struct problems *problems,
-		       struct wn_filter **filterp)
+		       struct open_filter *openp)
 {
 	struct wn_block_info info;
 	const char *reason = NULL;
@@ -88,7 +88,8 @@ static void add_winnow(struct filter_sum *sum, struct span bytes, uint64_t offse
 	if (!err) {
 		sum->version = info.version;
 		sum->tiny = info.tiny;
-		err = wn_filter_open(bytes.at, bytes.size, WN_CHECK_ALL, secret, filterp, &reason);
+		err = wn_filter_open(bytes.at, bytes.size, WN_CHECK_ALL, secret, &openp->block,
+				     &reason);
 	}
 	if (err == WN_ERR_MISMATCH) {
 		/* A short header has no secret in it; that is no damage. */
@@ -103,14 +104,75 @@ static void add_winnow(struct filter_sum *sum, struct span bytes, uint64_t offse
 			     reason ? reason : wn_strerror(err));
 		return;
 	}
-	add_opened(sum, *filterp);
+	add_opened(sum, openp->block);
+}
+
+/* ---- the small form ----------------------------------------------------- */
+
+/* Whatever its secret: LevelDB's own filters end in a byte of up to 30. */
+static bool is_small(struct span bytes, enum filter_family family)
+{
+	return family == FAMILY_LEVELDB && bytes.size >= WN__TINY_LEAST_SIZE &&
+	       bytes.at[bytes.size - 1] >= WN__TINY_LAST &&
+	       !(get_le32(bytes.at) & WN__TINY_OTHER);
+}
+
+static void add_small(struct filter_sum *sum, struct span bytes, uint64_t offset,
+		      const struct wn_secret *secret, struct problems *problems,
+		      struct open_filter *openp)
+{
+	uint32_t id = get_le32(bytes.at) & WN__TINY_SECRET_MASK, keys;
+	struct wn__tiny small;
+
+	snprintf(sum->name, sizeof(sum->name), "aqf");
+	sum->small = true;
+	sum->secret_id = id;
+	if (!wn__tiny_open(bytes.at, bytes.size, &small) || !wn__tiny_check(&small, &keys)) {
+		sum->refused++;
+		problems_add(problems, offset, "small winnow filter of %zu bytes: its bits do not "
+			     "fit together", bytes.size);
+		return;
+	}
+	if (keys > 0)
+		sum->expected_fpr = (sum->expected_fpr * (double)sum->keys +
+				     (double)keys / small.buckets /
+					     (double)(1u << small.remainder_bits) * keys) /
+				    (double)(sum->keys + keys);
+	sum->keys += keys;
+	sum->slots += small.buckets;
+	sum->used_slots += keys;
+	sum->remainder_bits = small.remainder_bits;
+	if (!secret || (wn__tiny_secret_id(secret) & WN__TINY_SECRET_MASK) != id) {
+		sum->without_secret++;
+		return;
+	}
+	openp->small = small;
+	openp->small_secret = secret;
+}
+
+/* ---- all ---------------------------------------------------------------- */
+
+bool open_filter_says_maybe(const struct open_filter *open, struct span key)
+{
+	uint32_t first;
+
+	if (open->block)
+		return wn_filter_query(open->block, key.at, key.size, NULL);
+	return wn__tiny_matches(&open->small, wn_hash(open->small_secret, key.at, key.size),
+				&first, 1) != 0;
+}
+
+void open_filter_close(struct open_filter *open)
+{
+	wn_filter_close(open->block);
+	*open = (struct open_filter){ .block = NULL };
 }
 
 void filter_sum_add(struct filter_sum *sum, struct span bytes, uint64_t offset,
 		    enum filter_family family, const struct wn_secret *secret,
-		    struct problems *problems, struct wn_filter **filterp)
+		    struct problems *problems, struct open_filter *openp)
 {
-	*filterp = NULL;
+	*openp = (struct open_filter){ .block = NULL };
 	if (bytes.size == 0) {
 		sum->empty++;
 		return;
@@ -119,7 +181,10 @@ void filter_sum_add(struct filter_sum *sum, struct span bytes, uint64_t offset,
 	sum->bytes += bytes.size;
 	if (wn_block_is_ours(bytes.at, bytes.size)) {
 		sum->kind = FILTER_WINNOW;
-		add_winnow(sum, bytes, offset, secret, problems, filterp);
+		add_winnow(sum, bytes, offset, secret, problems, openp);
+	} else if (is_small(bytes, family)) {
+		sum->kind = FILTER_WINNOW;
+		add_small(sum, bytes, offset, secret, problems, openp);
 	} else if (sum->kind == FILTER_WINNOW) {
 		sum->refused++;
 		problems_add(problems, offset, "a filter of %zu bytes that is not winnow's among "

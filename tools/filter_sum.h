@@ -6,6 +6,7 @@
 
 #include "problems.h"
 #include "span.h"
+#include "tiny.h"
 
 enum filter_kind {
 	FILTER_NONE,
@@ -36,7 +37,8 @@ struct filter_sum {
 	/* winnow's alone: */
 	char name[16];         /* "aqf" */
 	unsigned version;
-	bool tiny;
+	bool tiny;             /* a block with a short header */
+	bool small;            /* no block at all: the small form for LevelDB (tiny.h) */
 	unsigned char id[WN_BLOCK_ID_SIZE]; /* of the last one */
 	uint32_t secret_id;
 	uint64_t keys, slots, used_slots, extensions;
@@ -49,12 +51,27 @@ struct filter_sum {
 	uint64_t without_secret;
 };
 
-/* Add a filter. If it is winnow's and every byte of it is right, *filterp becomes a
- * filter to be asked, which the caller closes; its bytes, at `offset` in the file, are
- * borrowed. Otherwise *filterp is NULL, and what is wrong with it goes to `problems`. */
+/* A filter that can be asked; its bytes and its secret are borrowed. All zero: it cannot. */
+struct open_filter {
+	struct wn_filter *block;
+	struct wn__tiny small;
+	const struct wn_secret *small_secret; /* NULL: there is no small one */
+};
+
+/* Add a filter. If it is winnow's and every byte of it is right, *openp becomes a filter
+ * to be asked; close it in any case. What is wrong with it goes to `problems`; its bytes
+ * are at `offset` in the file. */
 void filter_sum_add(struct filter_sum *sum, struct span bytes, uint64_t offset,
 		    enum filter_family family, const struct wn_secret *secret,
-		    struct problems *problems, struct wn_filter **filterp);
+		    struct problems *problems, struct open_filter *openp);
+
+static inline bool open_filter_is_there(const struct open_filter *open)
+{
+	return open->block || open->small_secret;
+}
+
+bool open_filter_says_maybe(const struct open_filter *open, struct span key);
+void open_filter_close(struct open_filter *open);
 
 /* The bounds of a class of clusters. */
 static inline uint64_t cluster_class_end(unsigned class)

@@ -57,7 +57,7 @@ static struct filter_part *add_part(struct filters *filters, struct table *table
 		filters->parts = parts;
 		filters->room = room;
 	}
-	filters->parts[filters->count] = (struct filter_part){ .filter = NULL };
+	filters->parts[filters->count] = (struct filter_part){ .key = NULL };
 	return &filters->parts[filters->count++];
 }
 
@@ -70,7 +70,7 @@ static void read_part(struct filters *filters, struct table *table, struct handl
 	switch (table_read_block(table, handle, "filter block", &part->block)) {
 	case BLOCK_GOOD:
 		filter_sum_add(&filters->sum, part->block.content, handle.offset,
-			       family_of(filters), secret, table->problems, &part->filter);
+			       family_of(filters), secret, table->problems, &part->open);
 		return;
 	case BLOCK_OPAQUE:
 		filters->sum.kind = FILTER_OTHER;
@@ -187,7 +187,7 @@ static void read_blocks(struct filters *filters, struct table *table,
 		}
 		offset = filters->block.offset + (uint64_t)(bytes.at - small.content.at);
 		filter_sum_add(&filters->sum, bytes, offset, family_of(filters), secret,
-			       table->problems, &part->filter);
+			       table->problems, &part->open);
 	}
 }
 
@@ -212,9 +212,9 @@ void filters_read(struct filters *filters, struct table *table, const struct pro
 
 static enum filter_answer ask_part(const struct filter_part *part, struct span asked)
 {
-	if (!part->filter)
+	if (!open_filter_is_there(&part->open))
 		return ANSWER_UNASKED;
-	return wn_filter_query(part->filter, asked.at, asked.size, NULL) ? ANSWER_MAYBE : ANSWER_NO;
+	return open_filter_says_maybe(&part->open, asked) ? ANSWER_MAYBE : ANSWER_NO;
 }
 
 /* The order of keys is not known: one of the partitions must say "maybe". */
@@ -281,7 +281,7 @@ enum filter_answer filters_ask(const struct filters *filters, const struct prope
 void filters_release(struct filters *filters)
 {
 	for (size_t i = 0; i < filters->count; i++) {
-		wn_filter_close(filters->parts[i].filter);
+		open_filter_close(&filters->parts[i].open);
 		block_release(&filters->parts[i].block);
 		free(filters->parts[i].key);
 	}

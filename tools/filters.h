@@ -14,7 +14,7 @@ enum filter_layout {
 };
 
 struct filter_part {
-	struct wn_filter *filter;  /* NULL: not ours, or not readable */
+	struct open_filter open;   /* if it is ours, and readable */
 	struct block block;
 	unsigned char *key;        /* partitioned: no key of the part is behind this user key */
 	size_t key_size;

@@ -28,7 +28,8 @@ static const char help[] =
 	"byte of it is right.\n"
 	"  --json         one JSON object a file\n"
 	"  --verify       read every block of the table, and ask the filter for every key\n"
-	"  --secret=FILE  the secret of filters that do not carry it (LevelDB's)\n"
+	"  --secret=FILE  the secret of filters that do not carry it (LevelDB's), if it is\n"
+	"                 not in a file winnow.secret beside the table\n"
 	"  --help, --version\n"
 	"Exit status: 0 all is good, 1 damaged or unreadable, 2 wrong usage.\n";
 
@@ -61,9 +62,31 @@ static int map_file(const char *path, struct span *filep)
 	return err;
 }
 
+/* A LevelDB that was opened through winnow keeps its secret beside its tables. NULL if
+ * there is none. */
+static struct wn_secret *secret_beside(const char *path)
+{
+	static const char name[] = "winnow.secret";
+	const char *slash = strrchr(path, '/');
+	size_t directory = slash ? (size_t)(slash + 1 - path) : 0;
+	char *secret_path = malloc(directory + sizeof(name));
+	struct wn_secret *secret = NULL;
+
+	if (!secret_path)
+		return NULL;
+	memcpy(secret_path, path, directory);
+	memcpy(secret_path + directory, name, sizeof(name));
+	if (wn_secret_load(secret_path, &secret) != 0)
+		secret = NULL;
+	free(secret_path);
+	return secret;
+}
+
 static int dump_file(const char *path, const struct arguments *arguments)
 {
 	static struct dump dump;
+	struct dump_options options = arguments->options;
+	struct wn_secret *beside = NULL;
 	struct span file;
 	int err = map_file(path, &file);
 	int status;
@@ -73,7 +96,9 @@ static int dump_file(const char *path, const struct arguments *arguments)
 			err == EINVAL ? "Not a regular file" : strerror(err));
 		return DAMAGED;
 	}
-	dump_read(&dump, file, &arguments->options);
+	if (!options.secret)
+		options.secret = beside = secret_beside(path);
+	dump_read(&dump, file, &options);
 	if (arguments->json)
 		dump_print_json(&dump, path, stdout);
 	else
@@ -87,6 +112,7 @@ static int dump_file(const char *path, const struct arguments *arguments)
 			dump.problems.list[0].text);
 	}
 	dump_release(&dump);
+	wn_secret_destroy(beside);
 	if (file.at)
 		munmap((void *)(uintptr_t)file.at, file.size);
 	return status;
