@@ -46,7 +46,9 @@ WN__INLINE bool wn__group_negative(uint64_t group, uint32_t cell)
 
 WN__INLINE unsigned wn__group_count(const struct wn_sscf *sscf, uint64_t group, uint32_t cell)
 {
-	return (unsigned)(group >> (8 + cell % 8 * sscf->cell_bits)) & ((1u << sscf->cell_bits) - 1);
+	unsigned most = (1u << sscf->cell_bits) - 1;
+
+	return (unsigned)(group >> (8 + cell % 8 * sscf->cell_bits)) & most;
 }
 
 /* Only of adaptive filters. */

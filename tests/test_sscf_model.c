@@ -295,7 +295,8 @@ static void run(const struct wn_sscf_options *options, uint64_t steps, uint64_t 
 		}
 	}
 	wn_sscf_describe(sscf, &info);
-	fprintf(stderr, "%llu keys, %llu cells (%llu sealed, %llu stuck), %llu modulated, %llu failed\n",
+	fprintf(stderr, "%llu keys, %llu cells (%llu sealed, %llu stuck), %llu modulated, "
+			"%llu failed\n",
 		(unsigned long long)info.keys, (unsigned long long)info.cells,
 		(unsigned long long)info.sealed_cells, (unsigned long long)info.stuck_cells,
 		(unsigned long long)info.triggered, (unsigned long long)info.failed);

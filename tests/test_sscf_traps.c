@@ -74,7 +74,8 @@ static struct wn_hash find_triggered(const struct wn_sscf *sscf, bool sealed0, b
 		struct wn_hash hash = test_random_hash(random);
 		unsigned first = first_sealed(sscf, hash);
 
-		if (first < sscf->hashes && is_sealed(sscf, backup_cell(sscf, hash, 0)) == sealed0 &&
+		if (first < sscf->hashes &&
+		    is_sealed(sscf, backup_cell(sscf, hash, 0)) == sealed0 &&
 		    is_sealed(sscf, backup_cell(sscf, hash, 1)) == sealed1 &&
 		    (cell >= sscf->modulator_cells || modulator_of(sscf, hash) == cell) &&
 		    count_of(sscf, wn__sscf_cell(sscf, hash, first)) == 0)
