@@ -462,8 +462,9 @@ START_TEST(ycsb_mixes_as_it_should)
 		enum op_type type;
 		double share;
 	} mixes[] = {
-		{ "ycsba", OP_UPDATE, 0.5 }, { "ycsbb", OP_UPDATE, 0.05 }, { "ycsbc", OP_GET, 1 },
-		{ "ycsbd", OP_INSERT, 0.05 }, { "ycsbe", OP_SCAN, 0.95 }, { "ycsbf", OP_MODIFY, 0.5 },
+		{ "ycsba", OP_UPDATE, 0.5 },  { "ycsbb", OP_UPDATE, 0.05 },
+		{ "ycsbc", OP_GET, 1 },       { "ycsbd", OP_INSERT, 0.05 },
+		{ "ycsbe", OP_SCAN, 0.95 },   { "ycsbf", OP_MODIFY, 0.5 },
 	};
 	const uint64_t seed = test_seed("mixes", 8);
 	struct keyspace keyspace;
@@ -576,8 +577,8 @@ START_TEST(the_map_in_memory_is_in_order)
 		char text[16];
 		const int size = snprintf(text, sizeof(text), "%u", key);
 
-		ck_assert_int_eq(memory_map_put(&map, text, (size_t)size, &key, sizeof(key), &entry),
-				 0);
+		ck_assert_int_eq(memory_map_put(&map, text, (size_t)size, &key, sizeof(key),
+						&entry), 0);
 		expect(memory_map_find(&map, text, (size_t)size) == entry);
 		expect(memory_map_seek(&map, text, (size_t)size) == entry);
 	}

@@ -66,7 +66,8 @@ static bool choose_stock(const char *options, struct filter_choice *choicep,
 	choicep->bits_per_key = strtod(options, &end);
 	if (end == options || *end != '\0' ||
 	    !(choicep->bits_per_key >= 1.0 && choicep->bits_per_key <= 100.0))
-		return fail(failure, "bits_per_key cannot be '%s': a number from 1 to 100", options);
+		return fail(failure, "bits_per_key cannot be '%s': a number from 1 to 100",
+			    options);
 	return true;
 }
 

@@ -40,11 +40,12 @@ static const struct option table[] = {
 	  "                        colon: bloom:bits_per_key=12.8,aqf:remainder_bits=9 (aqf)" },
 	{ "benchmarks", TEXT, RAW(benchmarks), 0, 0,
 	  "LIST   fillseq fillrandom overwrite flush compact readrandom readmissing\n"
-	  "                        readmix ycsba ... ycsbf reopen stats replay, in this order; with a\n"
-	  "                        distribution of its own: readmissing@zipfian:1.5\n"
+	  "                        readmix ycsba ... ycsbf reopen stats replay, in this order;\n"
+	  "                        with a distribution of its own: readmissing@zipfian:1.5\n"
 	  "                        (fillrandom,compact,readrandom,readmissing)" },
 	{ "num", NUMBER, AT(num), 1, 4e9, "N             keys that the fills write (1000000)" },
-	{ "reads", NUMBER, AT(reads), 1, 1e12, "N           operations of the other benchmarks (num)" },
+	{ "reads", NUMBER, AT(reads), 1, 1e12,
+	  "N           operations of the other benchmarks (num)" },
 	{ "value_size", BYTES, AT(value_size), 0, 1 << 24, "N      bytes of a value (100)" },
 	{ "key_size", BYTES, AT(key_size), KEY_MIN_SIZE, KEY_MAX_SIZE,
 	  "N        bytes of a key (16)" },
@@ -64,7 +65,8 @@ static const struct option table[] = {
 	  "N         clients with popular absent keys of their own (1)" },
 	{ "missing_share", SHARE, AT(missing_share), 0, 1,
 	  "F   of readmix's lookups (0.5)" },
-	{ "threads", NUMBER, AT(threads), 1, MAX_THREADS, "N         that share the operations (1)" },
+	{ "threads", NUMBER, AT(threads), 1, MAX_THREADS,
+	  "N         that share the operations (1)" },
 	{ "seed", NUMBER, AT(seed), 0, 1e15, "N            of keys, values and operations (1)" },
 	{ "query_seed", NUMBER, AT(query_seed), 0, 1e15, "N      of operations only (seed)" },
 	{ "db", TEXT, AT(db), 0, 0,
@@ -87,8 +89,8 @@ static const struct option table[] = {
 void bench_options_help(FILE *to)
 {
 	fputs("usage: winnow-bench [--option=value...]\n"
-	      "Runs workloads on storage engines with one filter after the other, on the same data\n"
-	      "and with the same operations, and compares.\n\n", to);
+	      "Runs workloads on storage engines with one filter after the other, on the same\n"
+	      "data and with the same operations, and compares.\n\n", to);
 	for (size_t i = 0; i < OPTION_COUNT; i++)
 		fprintf(to, "  --%s%s%s\n", table[i].name, table[i].type == FLAG ? "" : "=",
 			table[i].help);
@@ -167,7 +169,7 @@ static bool read_value(const struct option *option, const char *text, struct raw
 	if (!read_number(option, text, &number, failure))
 		return false;
 	if (option->type == SHARE)
-		*(double *)at = number;
+		memcpy(at, &number, sizeof(number));
 	else
 		*(uint64_t *)at = (uint64_t)number;
 	return true;

@@ -74,7 +74,7 @@ bool bench_start(struct bench *bench, struct failure *failure)
 	id_set_init(&bench->mistakes);
 	bench->engine = kind->open(&bench->engine_options, failure);
 	if (!bench->engine || (kind->persistent && !adopt_database(bench, failure))) {
-		struct failure ignored;
+		struct failure ignored = { .text = "" };
 
 		bench_end(bench, &ignored);
 		return false;

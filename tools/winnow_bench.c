@@ -271,7 +271,7 @@ static bool run_filter(struct program *program, size_t filter, struct failure *f
 	}
 	good = (!path || directory_make(path, failure)) && bench_start(&bench, failure);
 	if (good) {
-		struct failure closing;
+		struct failure closing = { .text = "" };
 
 		good = run_steps(program, &bench, filter, failure);
 		if (!bench_end(&bench, &closing) && good) {
@@ -335,7 +335,7 @@ static uint64_t count_wrong(const struct program *program)
 
 static int run_all(struct program *program)
 {
-	struct failure failure, later;
+	struct failure failure = { .text = "" }, later = { .text = "" };
 	int status = EXIT_SUCCESS;
 
 	catch_signals();
