@@ -250,7 +250,7 @@ done
 # ---- interrupted --------------------------------------------------------------
 
 # More than can be done; the first line of the JSON tells that it is under way.
-rm "$tmp/json" "$tmp/out"
+rm -f "$tmp/json" "$tmp/out"
 "$bench" --num=1000 --reads=1000000000000 --benchmarks=fillrandom,readmissing,readrandom \
 	--json="$tmp/json" >"$tmp/out" 2>"$tmp/err" &
 child=$!
