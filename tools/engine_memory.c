@@ -6,10 +6,10 @@
  * flushed yet. A lookup asks the tables from the newest to the oldest, and "reads" those
  * that say "maybe".
  *
- * One lock: lookups share it, and learn while they do; writes have it to themselves. */
+ * Filters learn through the engine of src/, as in RocksDB; its store is in memory. One lock:
+ * lookups share it, and learn while they do; writes have it to themselves. */
 #include <errno.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,15 +19,11 @@
 #include "alloc.h"
 #include "bench_engine.h"
 #include "bench_util.h"
-#include "learned.h"
+#include "engine.h"
 #include "memory_map.h"
-#include "negatives.h"
 #include "rocksdb_filters.h"
-#include "runs.h"
-#include "secret.h"
 
 #define MAX_TABLES 64
-#define MAX_RANKS 64 /* of a minirun that are dealt with at once */
 
 struct table {
 	uint64_t number;
@@ -35,8 +31,10 @@ struct table {
 	struct rf_filter *stock;
 	void *block;
 	struct wn_filter *filter;
-	struct wn__lessons *lessons; /* NULL: it does not learn */
-	struct wn__run run;
+	struct wn__lessons *lessons; /* NULL: it does not learn key by key */
+	struct wn__rebuild *rebuild; /* NULL: it is not built again */
+	struct wn__run run;          /* what the trace is told */
+	bool learns;
 };
 
 struct engine {
@@ -45,9 +43,7 @@ struct engine {
 	double stock_bits; /* what a Bloom or Ribbon filter is made with */
 	struct wn_config *config;
 	struct wn_secret *secret;
-	struct wn__learned *learned;
-	struct wn__runs *runs;
-	struct wn__negatives *negatives;
+	struct wn__engine *teacher; /* NULL: the filters do not learn */
 
 	pthread_rwlock_t lock;
 	struct memory_map map;
@@ -56,8 +52,6 @@ struct engine {
 	uint64_t last_number;
 	struct table tables[MAX_TABLES]; /* the newest last */
 	size_t table_count;
-
-	atomic_uint_fast64_t adaptations, unfixable, map_misses, carried_over;
 };
 
 struct session {
@@ -87,6 +81,7 @@ static void close_table(struct table *table)
 	if (table->stock)
 		rf_free(table->stock);
 	wn__lessons_release(table->lessons);
+	wn__rebuild_release(table->rebuild);
 	wn_filter_close(table->filter);
 	free(table->block);
 }
@@ -98,9 +93,9 @@ static bool close_engine(struct engine *engine, struct failure *failure)
 		close_table(&engine->tables[i]);
 	if (engine->map.head)
 		memory_map_fini(&engine->map);
-	wn__learned_destroy(engine->learned);
-	wn__runs_destroy(engine->runs);
-	wn__negatives_destroy(engine->negatives);
+	if (engine->teacher)
+		wn__worker_stop(engine->teacher);
+	wn__engine_release(engine->teacher);
 	wn_config_destroy(engine->config);
 	wn_secret_destroy(engine->secret);
 	pthread_rwlock_destroy(&engine->lock);
@@ -108,17 +103,24 @@ static bool close_engine(struct engine *engine, struct failure *failure)
 	return true;
 }
 
+/* Lessons are learned before the lookup returns: the same command then gives the same
+ * counts. */
 static int open_winnow(struct engine *engine)
 {
+	struct wn__engine_options options = { .synchronous = true };
+	struct wn__runs *runs;
 	int err = wn_config_parse(engine->options->filter, NULL, 0, &engine->config);
 
+	if (err || engine->options->feedback != FEEDBACK_WRAPPER)
+		return err;
+	options.config = engine->config;
+	err = wn__engine_create(&options, engine->secret, &engine->teacher);
 	if (!err)
-		err = wn__learned_create(0, &engine->learned);
+		err = wn__runs_memory_create(&runs);
 	if (!err)
-		err = wn__runs_memory_create(&engine->runs);
+		err = wn__worker_adopt(engine->teacher, runs);
 	if (!err)
-		err = wn__negatives_create(NULL, wn_secret_seed(engine->secret),
-					   &engine->negatives);
+		err = wn__worker_start(engine->teacher);
 	return err;
 }
 
@@ -150,12 +152,6 @@ static struct engine *open_engine(const struct engine_options *options, struct f
 
 /* ---- tables ------------------------------------------------------------- */
 
-static bool learns(const struct engine *engine)
-{
-	return engine->choice.family == FILTER_WINNOW &&
-	       engine->options->feedback == FEEDBACK_WRAPPER;
-}
-
 static int build_stock(struct engine *engine, struct table *table, bool all)
 {
 	struct rf_builder *builder = rf_builder_create(
@@ -174,37 +170,36 @@ static int build_stock(struct engine *engine, struct table *table, bool all)
 	return 0;
 }
 
-/* What the filters before were wrong about. */
-static int add_negatives(struct engine *engine, struct wn_builder *builder)
+/* What the filters before were wrong about, this one will not be. */
+static void carry_over(struct engine *engine, struct wn_builder *builder)
 {
-	struct wn_hash *hashes;
-	size_t count;
-	int err = wn__negatives_snapshot(engine->negatives, 0, &hashes, &count);
+	const struct wn__negatives_view *view = wn__negatives_view(engine->teacher->negatives);
 
-	if (err)
-		return err;
-	for (size_t i = 0; i < count && !err; i++)
-		err = wn_builder_add_negative(builder, hashes[i]);
-	atomic_fetch_add(&engine->carried_over, count);
-	free(hashes);
-	return err;
+	wn__engine_carry_over(engine->teacher, view, builder);
+	wn__negatives_unview(view);
 }
 
-/* The stored hashes go to the reverse map; kinds that have no use for it go without. */
-static int open_lessons(struct engine *engine, struct table *table, struct wn_builder *builder,
+/* The stored hashes go to the reverse map. */
+static int open_learned(struct engine *engine, struct table *table, struct wn_builder *builder,
 			size_t size)
 {
+	struct wn__engine *teacher = engine->teacher;
 	struct wn_block_info info;
 	size_t count;
 	const struct wn_hash *hashes = wn_builder_hashes(builder, &count);
 	int err = wn_block_read(table->block, size, WN_CHECK_HEADER, &info, NULL);
 
-	if (err || !learns(engine) || wn__run_of_block(&info, &table->run))
+	if (err || wn__run_of_block(&info, &table->run) || table->run.key_count != count)
 		return err;
-	err = wn__runs_put(engine->runs, &table->run, hashes, 0);
-	if (!err)
-		err = wn__filter_lessons(engine->learned, table->filter, &table->lessons);
-	return err == WN_ERR_READONLY ? 0 : err;
+	table->run.owner = table->number;
+	wn__worker_put(teacher, &table->run, hashes);
+	wn__worker_drain(teacher);
+	if (!table->run.rebuilds)
+		wn__filter_lessons(teacher->learned, table->filter, &table->lessons);
+	else if (teacher->rebuilds)
+		table->rebuild = wn__rebuild_acquire(teacher->rebuilds, table->run.id);
+	table->learns = table->lessons || table->rebuild;
+	return 0;
 }
 
 static int build_winnow(struct engine *engine, struct table *table, bool all)
@@ -219,15 +214,15 @@ static int build_winnow(struct engine *engine, struct table *table, bool all)
 	     entry = entry->next[0])
 		if (all || entry->table == 0)
 			err = wn_builder_add(builder, map_entry_key(entry), entry->key_size);
-	if (!err && learns(engine))
-		err = add_negatives(engine, builder);
+	if (!err && engine->teacher)
+		carry_over(engine, builder);
 	if (!err)
 		err = wn_builder_finish(builder, &table->block, &size);
 	if (!err)
 		err = wn_filter_open(table->block, size, WN_CHECK_ALL, engine->secret,
 				     &table->filter, NULL);
-	if (!err)
-		err = open_lessons(engine, table, builder, size);
+	if (!err && engine->teacher)
+		err = open_learned(engine, table, builder, size);
 	if (!err)
 		table->bytes = size;
 	wn_builder_destroy(builder);
@@ -239,10 +234,8 @@ static void forget_tables(struct engine *engine)
 	for (size_t i = 0; i < engine->table_count; i++) {
 		struct table *table = &engine->tables[i];
 
-		if (table->lessons) {
-			wn__runs_drop(engine->runs, table->run.id);
-			wn__learned_forget(engine->learned, table->run.id);
-		}
+		if (engine->teacher)
+			wn__worker_retire(engine->teacher, table->number);
 		close_table(table);
 	}
 	engine->table_count = 0;
@@ -352,48 +345,26 @@ static bool put_pair(struct session *session, const void *key, size_t key_size, 
 	return !err || fail(failure, "writing to memory failed: %s", wn_strerror(err));
 }
 
-static int learn_rank(struct engine *engine, struct table *table, struct wn_hash hash,
-		      struct wn_match match)
+static bool ask_winnow(const struct table *table, struct wn_hash hash)
 {
-	struct wn__run_entry stored;
-	int err = wn__runs_lookup(engine->runs, &table->run, match.minirun, match.rank, &stored);
+	struct wn_match match;
 
-	if (err)
-		return err;
-	return wn__filter_learn(table->filter, table->lessons, stored.hash, hash, &match);
-}
-
-/* The fingerprint that matched, and those behind it in the minirun: their turn would be
- * next. */
-static void learn(struct engine *engine, struct table *table, struct wn_hash hash,
-		  struct wn_match match)
-{
-	int err = WN_ERR_NOT_FOUND;
-
-	if (table->lessons && match.known)
-		err = learn_rank(engine, table, hash, match);
-	if (err && table->lessons) {
-		atomic_fetch_add(err == WN_ERR_UNFIXABLE ? &engine->unfixable :
-							   &engine->map_misses, 1);
-		return;
-	}
-	if (!err)
-		atomic_fetch_add(&engine->adaptations, 1);
-	wn__negatives_add(engine->negatives, wn_secret_id(engine->secret), hash, 1);
-	for (unsigned i = 0; i < MAX_RANKS && !err; i++) {
-		match.rank++;
-		err = learn_rank(engine, table, hash, match);
-	}
+	if (!wn__filter_query_learned(table->filter, table->lessons, hash, &match) ||
+	    !wn__rebuild_query(table->rebuild, hash))
+		return false;
+	if (table->learns)
+		wn__trace_note(&table->run, hash, &match);
+	return true;
 }
 
 static bool ask_table(struct engine *engine, const struct table *table, const void *key,
-		      size_t size, struct wn_hash hash, struct wn_match *matchp)
+		      size_t size, struct wn_hash hash)
 {
 	switch (engine->choice.family) {
 	case FILTER_NONE:
 		return true;
 	case FILTER_WINNOW:
-		return wn__filter_query_learned(table->filter, table->lessons, hash, matchp);
+		return ask_winnow(table, hash);
 	default:
 		return rf_may_match(table->stock, key, size);
 	}
@@ -424,11 +395,10 @@ static void look_up(struct engine *engine, const void *key, size_t size, void *v
 	if (engine->choice.family == FILTER_WINNOW)
 		hash = wn_hash(engine->secret, key, size);
 	for (size_t i = engine->table_count; i-- > 0;) {
-		struct table *table = &engine->tables[i];
-		struct wn_match match = { .known = false };
+		const struct table *table = &engine->tables[i];
 
 		lookp->queries += filtered;
-		if (!ask_table(engine, table, key, size, hash, &match))
+		if (!ask_table(engine, table, key, size, hash))
 			continue;
 		lookp->positives += filtered;
 		lookp->block_reads++;
@@ -439,8 +409,6 @@ static void look_up(struct engine *engine, const void *key, size_t size, void *v
 			copy_value(entry, valuep, room, lookp);
 			return;
 		}
-		if (learns(engine))
-			learn(engine, table, hash, match);
 	}
 }
 
@@ -448,11 +416,16 @@ static bool get_value(struct session *session, const void *key, size_t size, voi
 		      size_t room, struct look *lookp, struct failure *failure)
 {
 	struct engine *engine = session->engine;
+	bool traced = false;
 
 	(void)failure;
 	*lookp = (struct look){ .found = false };
 	pthread_rwlock_rdlock(&engine->lock);
+	if (engine->teacher)
+		traced = wn__engine_begin_lookup();
 	look_up(engine, key, size, valuep, room, lookp);
+	if (engine->teacher)
+		wn__engine_end_lookup(engine->teacher, traced, lookp->found, false);
 	pthread_rwlock_unlock(&engine->lock);
 	return true;
 }
@@ -478,20 +451,21 @@ static bool scan_pairs(struct session *session, const void *key, size_t size, si
 
 static void get_stats(struct engine *engine, struct engine_stats *statsp)
 {
-	struct wn__learned_stats learned = { 0 };
-	struct wn__runs_stats runs = { 0 };
+	struct wn__engine_stats taught = { 0 };
 
-	if (engine->learned) {
-		wn__learned_describe(engine->learned, &learned);
-		wn__runs_stats(engine->runs, &runs);
+	if (engine->teacher) {
+		wn__worker_drain(engine->teacher);
+		wn__engine_describe(engine->teacher, &taught);
 	}
 	*statsp = (struct engine_stats){
-		.adaptations = atomic_load(&engine->adaptations),
-		.unfixable = atomic_load(&engine->unfixable),
-		.map_misses = atomic_load(&engine->map_misses),
-		.carried_over = atomic_load(&engine->carried_over),
-		.learned_bytes = learns(engine) ? learned.bytes : 0,
-		.reversemap_bytes = runs.bytes,
+		.adaptations = taught.adaptations,
+		.unfixable = taught.unfixable,
+		.map_misses = taught.map_misses,
+		.queue_drops = taught.queue_drops,
+		.carried_over = taught.carried_over,
+		.rebuilt = taught.rebuilt,
+		.learned_bytes = taught.learned_bytes,
+		.reversemap_bytes = taught.map_bytes,
 	};
 	for (size_t i = 0; i < engine->table_count; i++) {
 		statsp->filter_bytes += engine->tables[i].bytes;

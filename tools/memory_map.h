@@ -1,5 +1,5 @@
-/* memory_map.h - an ordered map in memory, a skip list: what stands for the disk in
- * winnow-bench's memory engine.
+/* memory_map.h - an ordered map in memory: what stands for the disk in winnow-bench's memory
+ * engine. A skip list for the order, and a hash table beside it to find a key at once.
  *
  * Thread safety: none of its own. */
 #ifndef MEMORY_MAP_H
@@ -21,6 +21,8 @@ struct map_entry {
 
 struct memory_map {
 	struct map_entry *head;
+	struct map_entry **slots; /* the hash table */
+	size_t mask;
 	uint64_t state; /* of the heights */
 	uint64_t count, bytes;
 };
