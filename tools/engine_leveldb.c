@@ -1,9 +1,10 @@
 /* engine_leveldb.c - LevelDB with its own Bloom filter, with winnow's, or none.
  *
  * LevelDB counts nothing, so the filter policy that it is given counts and passes on; a
- * lookup calls it on its own thread. Databases opened through winnow count themselves. "none" is a policy, too, whose filters are empty and
- * say "maybe": then the data blocks that lookups look into are counted all the same. What
- * is counted as a data block read may have come from the cache. */
+ * lookup calls it on its own thread. Databases opened through winnow count themselves. "none"
+ * is a policy, too, whose filters are empty and say "maybe": then the data blocks that lookups
+ * look into are counted all the same. What is counted as a data block read may have come from
+ * the cache. */
 #include <errno.h>
 #include <math.h>
 #include <stdatomic.h>
