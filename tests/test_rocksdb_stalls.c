@@ -214,7 +214,8 @@ static void *read_until_stopped(void *given)
 			show(worker->sign, ITERATING);
 			iterate(worker, reading);
 		}
-		if (chance % 5000 == 1) {
+		/* One of them only: the queue may not be empty before the flood is over. */
+		if (chance % 5000 == 1 && worker->sign == &worker->world->signs[WRITERS]) {
 			show(worker->sign, DRAINING);
 			wn_rocksdb_drain(worker->world->learner.wn);
 		}
@@ -270,7 +271,8 @@ static void run_threads(struct world *world)
 						&workers[i]), 0);
 	}
 	while (seconds_now() < end) {
-		world->stopped_seen += learner_property(&world->learner, "rocksdb.is-write-stopped");
+		world->stopped_seen +=
+			learner_property(&world->learner, "rocksdb.is-write-stopped");
 		usleep(20000);
 	}
 	atomic_store(&world->stop, true);
@@ -285,10 +287,11 @@ static void print_stalls(struct world *world)
 	struct wn_rocksdb_stats stats = learner_stats(&world->learner);
 
 	fprintf(stderr, "%s: %.*s, seen stopped %" PRIu64 " times; %" PRIu64 " false positives, %"
-		PRIu64 " adaptations, %" PRIu64 " drops, %" PRIu64 " runs stored\n",
+		PRIu64 " adaptations, %" PRIu64 " misses, %" PRIu64 " drops, %" PRIu64
+		" runs stored\n",
 		world->kind->name, line ? (int)strcspn(line, "\n") : 0, line ? line : "",
-		world->stopped_seen, stats.false_positives, stats.adaptations, stats.queue_drops,
-		stats.runs_stored);
+		world->stopped_seen, stats.false_positives, stats.adaptations, stats.map_misses,
+		stats.queue_drops, stats.runs_stored);
 	rocksdb_free(text);
 }
 
