@@ -145,8 +145,10 @@ static int learn_rank(struct wn__engine *engine, struct wn__lessons *lessons,
 {
 	struct wn_match match = entry->match;
 	struct wn__run_entry stored;
-	int err = wn__runs_lookup(engine->runs, &entry->filter, match.minirun, rank, &stored);
+	int err = wn__worker_lookup(engine, &entry->filter, match.minirun, rank, &stored);
 
+	if (err)
+		err = wn__runs_lookup(engine->runs, &entry->filter, match.minirun, rank, &stored);
 	if (err)
 		return err;
 	if (!wn__run_entry_tells(&entry->filter, &stored, entry->hash, WN__PIECE_BITS))
@@ -175,7 +177,8 @@ static void learn_by_rebuilding(struct wn__engine *engine, const struct wn__trac
 
 	wn__negatives_add(engine->negatives, filter->secret_id, entry->hash, 1);
 	if (!engine->rebuilds || !engine->runs ||
-	    !wn__rebuild_report(engine->rebuilds, filter, entry->hash))
+	    !wn__rebuild_report(engine->rebuilds, filter, entry->hash) ||
+	    wn__worker_is_waiting(engine, filter))
 		return;
 	if (wn__rebuild_build(engine->rebuilds, engine->runs, filter) == 0)
 		wn__engine_count(engine, WN__ADAPTATIONS, 1);

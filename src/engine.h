@@ -118,6 +118,8 @@ struct wn__engine {
 	bool started, stopping, busy;
 	unsigned save_ms;
 	struct wn__job *first_job, **last_job;
+	struct wn__job *current_job; /* no longer in the list, and not done yet */
+	unsigned learned_since_job;
 	uint64_t waiting_bytes; /* of the jobs' hashes */
 	struct wn__trace_entry *feedback; /* a ring */
 	size_t feedback_length, feedback_first, feedback_count;
@@ -207,6 +209,12 @@ void wn__engine_learn(struct wn__engine *engine, const struct wn__trace_entry *e
 
 int wn__worker_init(struct wn__engine *engine, size_t queue_length);
 void wn__worker_fini(struct wn__engine *engine);
+
+/* A stored key's hash from a run that is still waiting to be stored; WN_ERR_NOT_FOUND if this
+ * one is not. A store may take its time, and false positives come at once. */
+int wn__worker_lookup(struct wn__engine *engine, const struct wn__run *run, uint64_t minirun,
+		      uint32_t rank, struct wn__run_entry *entryp);
+bool wn__worker_is_waiting(struct wn__engine *engine, const struct wn__run *run);
 void wn__worker_describe(struct wn__engine *engine, struct wn__engine_stats *statsp);
 
 /* Take over the store and learn which runs are there; then begin. */

@@ -1,7 +1,8 @@
 /* engine_worker.c - the thread that writes the reverse map and learns; see engine.h.
  *
- * Jobs go first, and in order: a run is put before anything is learned from it, and before
- * the end of its table drops it. */
+ * Jobs are done in order: a run is put before the end of its table drops it. To put one takes
+ * as long as the store takes, and a RocksDB that stalls its writers may take seconds. So lessons
+ * go first, and are made of runs that still wait as well as of those that are stored. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include <winnow/error.h>
 
 #include "alloc.h"
+#include "bits.h"
 #include "engine.h"
 
 /* Hashes that wait to be written. One run may always wait, however long it is. */
@@ -88,6 +90,78 @@ void wn__worker_fini(struct wn__engine *engine)
 	pthread_mutex_destroy(&engine->lock);
 }
 
+/* ---- what waits --------------------------------------------------------- */
+
+/* With the lock held. */
+static const struct wn__job *find_waiting(const struct wn__engine *engine,
+					  const struct wn__run *run)
+{
+	const struct wn__job *job = engine->current_job;
+
+	if (!job || !job->hashes || memcmp(job->run.id, run->id, WN_BLOCK_ID_SIZE) != 0) {
+		job = engine->first_job;
+		while (job && (!job->hashes ||
+			       memcmp(job->run.id, run->id, WN_BLOCK_ID_SIZE) != 0))
+			job = job->next;
+	}
+	return job;
+}
+
+bool wn__worker_is_waiting(struct wn__engine *engine, const struct wn__run *run)
+{
+	bool waiting;
+
+	pthread_mutex_lock(&engine->lock);
+	waiting = find_waiting(engine, run) != NULL;
+	pthread_mutex_unlock(&engine->lock);
+	return waiting;
+}
+
+static uint64_t minirun_of(const struct wn__run *run, struct wn_hash hash)
+{
+	struct wn__fingerprint print = wn__split(hash, run->slots);
+
+	return print.quotient << run->remainder_bits | print.hi >> (64 - run->remainder_bits);
+}
+
+/* Hashes are in the order of their miniruns. */
+static int find_hash(const struct wn__job *job, uint64_t minirun, uint32_t rank,
+		     struct wn_hash *hashp)
+{
+	uint64_t low = 0, high = job->run.key_count;
+
+	while (low < high) {
+		uint64_t middle = low + (high - low) / 2;
+
+		if (minirun_of(&job->run, job->hashes[middle]) < minirun)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (rank >= job->run.key_count - low ||
+	    minirun_of(&job->run, job->hashes[low + rank]) != minirun)
+		return WN_ERR_NOT_FOUND;
+	*hashp = job->hashes[low + rank];
+	return 0;
+}
+
+int wn__worker_lookup(struct wn__engine *engine, const struct wn__run *run, uint64_t minirun,
+		      uint32_t rank, struct wn__run_entry *entryp)
+{
+	const struct wn__job *job;
+	int err = WN_ERR_NOT_FOUND;
+
+	pthread_mutex_lock(&engine->lock);
+	job = find_waiting(engine, run);
+	if (job && job->run.slots == run->slots && job->run.remainder_bits == run->remainder_bits)
+		err = find_hash(job, minirun, rank, &entryp->hash);
+	pthread_mutex_unlock(&engine->lock);
+	entryp->fraction_bits = 128;
+	return err;
+}
+
+/* ---- jobs come ---------------------------------------------------------- */
+
 /* Takes the job, or frees it when it is refused. */
 static bool append_job(struct wn__engine *engine, struct wn__job *job)
 {
@@ -131,10 +205,39 @@ void wn__worker_put(struct wn__engine *engine, const struct wn__run *run,
 	wn__engine_count(engine, WN__RUNS_LOST, 1);
 }
 
+static void forget_filter(struct wn__engine *engine, const unsigned char *id)
+{
+	wn__learned_forget(engine->learned, id);
+	if (engine->rebuilds)
+		wn__rebuild_forget(engine->rebuilds, id);
+}
+
+/* A table that goes takes along what of it still waits: to store that would be for nothing. */
+static void cancel_puts(struct wn__engine *engine, uint64_t owner)
+{
+	struct wn__job **at = &engine->first_job, *job;
+
+	while ((job = *at)) {
+		if (!job->hashes || job->run.owner != owner) {
+			at = &job->next;
+			continue;
+		}
+		*at = job->next;
+		if (engine->last_job == &job->next)
+			engine->last_job = at;
+		engine->waiting_bytes -= job->run.key_count * sizeof(*job->hashes);
+		forget_filter(engine, job->run.id);
+		free_job(job);
+	}
+}
+
 void wn__worker_retire(struct wn__engine *engine, uint64_t owner)
 {
 	struct wn__job *job = wn__calloc(1, sizeof(*job));
 
+	pthread_mutex_lock(&engine->lock);
+	cancel_puts(engine, owner);
+	pthread_mutex_unlock(&engine->lock);
 	/* If this is refused, the next open sweeps. */
 	if (job) {
 		job->run.owner = owner;
@@ -201,42 +304,66 @@ static void drop_runs(struct wn__engine *engine, uint64_t owner)
 		}
 		if (wn__runs_drop(engine->runs, owned[at].id) == 0)
 			wn__engine_count(engine, WN__RUNS_RETIRED, 1);
-		wn__learned_forget(engine->learned, owned[at].id);
-		if (engine->rebuilds)
-			wn__rebuild_forget(engine->rebuilds, owned[at].id);
+		forget_filter(engine, owned[at].id);
 		owned[at] = owned[--engine->owned_count];
 	}
 }
 
-static void do_job(struct wn__engine *engine, struct wn__job *job)
+static void do_job(struct wn__engine *engine, const struct wn__job *job)
 {
 	if (job->hashes)
 		put_run(engine, job);
 	else
 		drop_runs(engine, job->run.owner);
-	free_job(job);
 }
 
 /* ---- the thread --------------------------------------------------------- */
 
+/* What the current job held is given back when it is done: until then lessons are made of it. */
+static void finish_job(struct wn__engine *engine)
+{
+	struct wn__job *job = engine->current_job;
+
+	engine->current_job = NULL;
+	free_job(job);
+}
+
+static struct wn__trace_entry take_report(struct wn__engine *engine)
+{
+	struct wn__trace_entry entry = engine->feedback[engine->feedback_first];
+
+	engine->feedback_first = (engine->feedback_first + 1) % engine->feedback_length;
+	engine->feedback_count--;
+	return entry;
+}
+
+/* A job after so many lessons, if lessons wait as well: a job may take a thousand times as long
+ * as a lesson, and none of them may wait for ever. */
+#define LESSONS_PER_JOB 256
+
 /* Locked before and after; not while it works. */
 static void do_next(struct wn__engine *engine)
 {
-	struct wn__job *job = engine->first_job ? take_job(engine) : NULL;
+	bool lesson = engine->feedback_count &&
+		      (!engine->first_job || engine->learned_since_job < LESSONS_PER_JOB);
 	struct wn__trace_entry entry;
 
-	if (!job) {
-		entry = engine->feedback[engine->feedback_first];
-		engine->feedback_first = (engine->feedback_first + 1) % engine->feedback_length;
-		engine->feedback_count--;
-	}
 	engine->busy = true;
+	if (lesson) {
+		entry = take_report(engine);
+		engine->learned_since_job++;
+	} else {
+		engine->current_job = take_job(engine);
+		engine->learned_since_job = 0;
+	}
 	pthread_mutex_unlock(&engine->lock);
-	if (job)
-		do_job(engine, job);
-	else
+	if (lesson)
 		wn__engine_learn(engine, &entry);
+	else
+		do_job(engine, engine->current_job);
 	pthread_mutex_lock(&engine->lock);
+	if (!lesson)
+		finish_job(engine);
 	engine->busy = false;
 }
 

@@ -137,7 +137,9 @@ double wn__sscf_blocked_rate(double keys_per_block, double block_cells, unsigned
 	double spread = 8 * sqrt(keys_per_block) + 8;
 	double first = floor(keys_per_block > spread ? keys_per_block - spread : 0);
 	double last = keys_per_block + spread;
-	double chance = exp(first * log(keys_per_block) - keys_per_block - lgamma(first + 1));
+	int sign; /* lgamma() writes it to a variable of the whole process */
+	double chance = exp(first * log(keys_per_block) - keys_per_block -
+			    lgamma_r(first + 1, &sign));
 	double missed_by_key = pow(1 - 1 / block_cells, hashes);
 	double empty = pow(missed_by_key, first);
 	double rate = 0;

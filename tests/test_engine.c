@@ -387,6 +387,66 @@ START_TEST(a_full_queue_drops_and_counts)
 }
 END_TEST
 
+static int wait_and_put(struct wn__runs *runs, const struct wn__run *run,
+			const struct wn_hash *hashes, unsigned hash_bytes)
+{
+	pthread_mutex_lock(&gate);
+	pthread_mutex_unlock(&gate);
+	return real_ops->put(runs, run, hashes, hash_bytes);
+}
+
+static void gate_puts(struct host *host)
+{
+	gated = host->engine->runs;
+	real_ops = gated->ops;
+	gated_ops = *real_ops;
+	gated_ops.put = wait_and_put;
+	gated->ops = &gated_ops;
+}
+
+/* A store that takes its time holds up nobody. */
+START_TEST(a_run_that_waits_to_be_stored_teaches_too)
+{
+	struct host host = host_open(kinds[0], (struct wn__engine_options){.synchronous = true});
+	struct table table, other;
+	struct wn__engine_stats stats;
+	uint64_t first;
+
+	gate_puts(&host);
+	pthread_mutex_lock(&gate);
+	table = table_build(&host, 0, 1);
+	other = table_build(&host, KEYS, 2);
+	/* The first is in the worker's hands, or is in the queue like the second. */
+	first = 0;
+	for (uint64_t i = 0; i < 5000; i++) {
+		first += look_up(&host, &table, (UINT64_C(1) << 40) + i);
+		first += look_up(&host, &other, (UINT64_C(1) << 41) + i);
+	}
+	ck_assert_uint_gt(first, 100);
+	stats = host_stats(&host);
+	ck_assert_uint_eq(stats.adaptations, first);
+	ck_assert_uint_eq(stats.map_misses + stats.unfixable, 0);
+	for (uint64_t i = 0; i < 5000; i++) {
+		expect(!look_up(&host, &table, (UINT64_C(1) << 40) + i));
+		expect(!look_up(&host, &other, (UINT64_C(1) << 41) + i));
+	}
+	expect_stored(&host, &table);
+	expect_stored(&host, &other);
+	/* What is gone before it was stored is not stored, and not remembered. */
+	wn__worker_retire(host.engine, 2);
+	wn__worker_retire(host.engine, 1);
+	pthread_mutex_unlock(&gate);
+	wn__worker_drain(host.engine);
+	stats = host_stats(&host);
+	ck_assert_uint_le(stats.runs_stored, 1);
+	ck_assert_uint_eq(stats.map_runs, 0);
+	ck_assert_uint_eq(stats.lessons, 0);
+	table_free(&table);
+	table_free(&other);
+	host_close(&host);
+}
+END_TEST
+
 static void *ask_for_long(void *given)
 {
 	void **both = given;
@@ -448,6 +508,7 @@ int main(void)
 	tcase_add_test(tests, the_costliest_are_carried_over_and_not_all);
 	tcase_add_loop_test(tests, a_table_that_goes_takes_everything_along, 0, 2);
 	tcase_add_test(tests, a_full_queue_drops_and_counts);
+	tcase_add_test(tests, a_run_that_waits_to_be_stored_teaches_too);
 	tcase_add_loop_test(tests, threads_ask_while_it_learns, 0, 2);
 	tcase_add_loop_test(tests, a_stopped_engine_still_answers, 0, 2);
 	return test_run(suite);
