@@ -21,14 +21,88 @@
 /* A minirun is a handful of fingerprints, also where remainders are short. */
 #define MAX_RANKS 64
 
+/* ---- engines of one database, one after the other ----------------------- */
+
+static pthread_mutex_t named_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct wn__engine *named;
+
+/* Hold it, unless its last reference is just being released. */
+static bool try_hold(struct wn__engine *engine)
+{
+	size_t references = atomic_load_explicit(&engine->references, memory_order_relaxed);
+
+	while (references > 0) {
+		if (atomic_compare_exchange_weak_explicit(&engine->references, &references,
+							  references + 1, memory_order_relaxed,
+							  memory_order_relaxed))
+			return true;
+	}
+	return false;
+}
+
+/* The one of this name whose lessons are still being read. */
+static void find_elder(struct wn__engine *engine)
+{
+	pthread_mutex_lock(&named_lock);
+	for (struct wn__engine *other = named; other && !engine->elder; other = other->next) {
+		struct wn__engine *elder = other->elder ? other->elder : other;
+
+		if (strcmp(other->name, engine->name) == 0 && try_hold(elder))
+			engine->elder = elder;
+	}
+	pthread_mutex_unlock(&named_lock);
+}
+
+/* From here on others may find it. */
+static void enter_name(struct wn__engine *engine)
+{
+	if (!engine->name)
+		return;
+	pthread_mutex_lock(&named_lock);
+	engine->next = named;
+	named = engine;
+	pthread_mutex_unlock(&named_lock);
+}
+
+static void leave_name(struct wn__engine *engine)
+{
+	struct wn__engine **at = &named;
+
+	pthread_mutex_lock(&named_lock);
+	while (*at && *at != engine)
+		at = &(*at)->next;
+	if (*at)
+		*at = engine->next;
+	pthread_mutex_unlock(&named_lock);
+	free(engine->name);
+}
+
 static void free_engine(struct wn__engine *engine)
 {
+	struct wn__engine *elder = engine->elder;
+
 	wn__worker_fini(engine);
+	leave_name(engine);
 	free(engine->reported);
-	wn__learned_destroy(engine->learned);
 	wn__negatives_destroy(engine->negatives);
-	wn__rebuilds_destroy(engine->rebuilds);
+	if (!elder || engine->learned != elder->learned)
+		wn__learned_destroy(engine->learned);
+	if (!elder || engine->rebuilds != elder->rebuilds)
+		wn__rebuilds_destroy(engine->rebuilds);
+	wn__engine_release(elder);
 	free(engine);
+}
+
+static int take_name(struct wn__engine *engine, const char *name)
+{
+	if (!name)
+		return 0;
+	engine->name = wn__alloc(strlen(name) + 1);
+	if (!engine->name)
+		return ENOMEM;
+	strcpy(engine->name, name);
+	find_elder(engine);
+	return 0;
 }
 
 int wn__engine_create(const struct wn__engine_options *options, const struct wn_secret *secret,
@@ -49,11 +123,16 @@ int wn__engine_create(const struct wn__engine_options *options, const struct wn_
 	engine->synchronous = options->synchronous;
 	engine->save_ms = options->save_ms ? options->save_ms : SAVE_MS;
 	engine->reported = wn__calloc(REPORTED_TAGS, sizeof(*engine->reported));
-	err = engine->reported ? wn__learned_create(options->learned_bytes, &engine->learned) :
-				 ENOMEM;
+	err = engine->reported ? take_name(engine, options->name) : ENOMEM;
+	if (!err && engine->elder)
+		engine->learned = engine->elder->learned;
+	else if (!err)
+		err = wn__learned_create(options->learned_bytes, &engine->learned);
 	if (!err)
 		err = wn__negatives_create(NULL, wn_secret_seed(secret), &engine->negatives);
-	if (!err && options->config && wn__kind_rebuilds(wn__config_kind(options->config)))
+	if (!err && engine->elder && engine->elder->rebuilds)
+		engine->rebuilds = engine->elder->rebuilds;
+	else if (!err && options->config && wn__kind_rebuilds(wn__config_kind(options->config)))
 		err = wn__rebuilds_create(options->config, secret,
 					  options->learned_bytes ? options->learned_bytes :
 								   WN__LEARNED_BUDGET,
@@ -62,6 +141,7 @@ int wn__engine_create(const struct wn__engine_options *options, const struct wn_
 		free_engine(engine);
 		return err;
 	}
+	enter_name(engine);
 	*enginep = engine;
 	return 0;
 }

@@ -40,6 +40,9 @@ struct wn__engine_options {
 	size_t learned_bytes; /* memory for lessons; 0: WN__LEARNED_BUDGET */
 	size_t queue_length;  /* false positives that may wait; 0: 4096 */
 	unsigned save_ms;     /* between two syncs of what is saved; 0: 1000 */
+	const char *name;     /* the database's; copied. An engine of the same name that its readers
+			       * kept alive hands on what was learned: they go on reading it, in
+			       * a cache that outlives the database. NULL: none does */
 	const struct wn_config *config; /* of new filters; copied. NULL: filters of kinds that
 					 * learn by being built again do not learn */
 };
@@ -99,6 +102,9 @@ struct wn__owned {
 
 struct wn__engine {
 	atomic_size_t references;
+	struct wn__engine *elder; /* held; whose lessons these are. NULL: its own */
+	char *name;
+	struct wn__engine *next; /* of those that have a name */
 	struct wn__learned *learned;
 	struct wn__negatives *negatives; /* bound to the secret of new filters */
 	struct wn__runs *runs;           /* NULL until the database is open */
@@ -113,13 +119,12 @@ struct wn__engine {
 
 	/* ---- engine_worker.c; under the lock ---- */
 	pthread_mutex_t lock;
-	pthread_cond_t work, idle;
-	pthread_t thread;
-	bool started, stopping, busy;
+	pthread_cond_t jobs, reports, idle;
+	pthread_t keeper, learner;
+	bool started, stopping, keeper_busy, learner_busy;
 	unsigned save_ms;
 	struct wn__job *first_job, **last_job;
 	struct wn__job *current_job; /* no longer in the list, and not done yet */
-	unsigned learned_since_job;
 	uint64_t waiting_bytes; /* of the jobs' hashes */
 	struct wn__trace_entry *feedback; /* a ring */
 	size_t feedback_length, feedback_first, feedback_count;
@@ -222,7 +227,8 @@ WN_PUBLIC int wn__worker_adopt(struct wn__engine *engine, struct wn__runs *runs)
 WN_PUBLIC int wn__worker_start(struct wn__engine *engine);
 /* Do what is queued, and end; the store is then gone. Nobody may report any more. */
 WN_PUBLIC void wn__worker_stop(struct wn__engine *engine);
-/* Wait until the queue is empty. */
+/* Wait until there is nothing left to store and to learn. While others report faster than can be
+ * learned that may be never. */
 WN_PUBLIC void wn__worker_drain(struct wn__engine *engine);
 
 /* From any thread, the host's too; never waits for long. The hashes are copied. */

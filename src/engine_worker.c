@@ -1,8 +1,9 @@
-/* engine_worker.c - the thread that writes the reverse map and learns; see engine.h.
+/* engine_worker.c - the threads that write the reverse map and learn; see engine.h.
  *
- * Jobs are done in order: a run is put before the end of its table drops it. To put one takes
- * as long as the store takes, and a RocksDB that stalls its writers may take seconds. So lessons
- * go first, and are made of runs that still wait as well as of those that are stored. */
+ * Two of them. The keeper does jobs, in order (a run is put before the end of its table drops
+ * it), and saves what was learned. To put a run takes as long as the store takes, and a RocksDB
+ * that stalls its writers may take seconds: so the learner learns beside it, from runs that
+ * still wait as well as from those that are stored. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,12 +48,13 @@ int wn__worker_init(struct wn__engine *engine, size_t queue_length)
 		free(engine->feedback);
 		return ENOMEM;
 	}
-	if (!init_condition(&engine->work)) {
+	if (!init_condition(&engine->jobs)) {
 		pthread_mutex_destroy(&engine->lock);
 		free(engine->feedback);
 		return ENOMEM;
 	}
-	/* Without attributes this cannot fail. */
+	/* Without attributes these cannot fail. */
+	pthread_cond_init(&engine->reports, NULL);
 	pthread_cond_init(&engine->idle, NULL);
 	engine->feedback_length = queue_length;
 	engine->last_job = &engine->first_job;
@@ -86,7 +88,8 @@ void wn__worker_fini(struct wn__engine *engine)
 	free(engine->owned);
 	wn__runs_destroy(engine->runs);
 	pthread_cond_destroy(&engine->idle);
-	pthread_cond_destroy(&engine->work);
+	pthread_cond_destroy(&engine->reports);
+	pthread_cond_destroy(&engine->jobs);
 	pthread_mutex_destroy(&engine->lock);
 }
 
@@ -176,7 +179,7 @@ static bool append_job(struct wn__engine *engine, struct wn__job *job)
 		engine->waiting_bytes += bytes;
 		*engine->last_job = job;
 		engine->last_job = &job->next;
-		pthread_cond_signal(&engine->work);
+		pthread_cond_signal(&engine->jobs);
 	}
 	pthread_mutex_unlock(&engine->lock);
 	if (!room)
@@ -255,7 +258,7 @@ void wn__worker_report(struct wn__engine *engine, const struct wn__trace_entry *
 		size_t at = engine->feedback_first + engine->feedback_count++;
 
 		engine->feedback[at % engine->feedback_length] = *entry;
-		pthread_cond_signal(&engine->work);
+		pthread_cond_signal(&engine->reports);
 	}
 	pthread_mutex_unlock(&engine->lock);
 	if (!room)
@@ -317,16 +320,7 @@ static void do_job(struct wn__engine *engine, const struct wn__job *job)
 		drop_runs(engine, job->run.owner);
 }
 
-/* ---- the thread --------------------------------------------------------- */
-
-/* What the current job held is given back when it is done: until then lessons are made of it. */
-static void finish_job(struct wn__engine *engine)
-{
-	struct wn__job *job = engine->current_job;
-
-	engine->current_job = NULL;
-	free_job(job);
-}
+/* ---- the learner -------------------------------------------------------- */
 
 static struct wn__trace_entry take_report(struct wn__engine *engine)
 {
@@ -337,34 +331,53 @@ static struct wn__trace_entry take_report(struct wn__engine *engine)
 	return entry;
 }
 
-/* A job after so many lessons, if lessons wait as well: a job may take a thousand times as long
- * as a lesson, and none of them may wait for ever. */
-#define LESSONS_PER_JOB 256
-
-/* Locked before and after; not while it works. */
-static void do_next(struct wn__engine *engine)
+/* Locked before and after; not while it learns. */
+static void do_report(struct wn__engine *engine)
 {
-	bool lesson = engine->feedback_count &&
-		      (!engine->first_job || engine->learned_since_job < LESSONS_PER_JOB);
-	struct wn__trace_entry entry;
+	struct wn__trace_entry entry = take_report(engine);
 
-	engine->busy = true;
-	if (lesson) {
-		entry = take_report(engine);
-		engine->learned_since_job++;
-	} else {
-		engine->current_job = take_job(engine);
-		engine->learned_since_job = 0;
+	engine->learner_busy = true;
+	pthread_mutex_unlock(&engine->lock);
+	wn__engine_learn(engine, &entry);
+	pthread_mutex_lock(&engine->lock);
+	engine->learner_busy = false;
+}
+
+static void *learn(void *given)
+{
+	struct wn__engine *engine = given;
+
+	pthread_mutex_lock(&engine->lock);
+	for (;;) {
+		if (engine->feedback_count) {
+			do_report(engine);
+		} else if (engine->stopping) {
+			break;
+		} else {
+			pthread_cond_broadcast(&engine->idle);
+			pthread_cond_wait(&engine->reports, &engine->lock);
+		}
 	}
 	pthread_mutex_unlock(&engine->lock);
-	if (lesson)
-		wn__engine_learn(engine, &entry);
-	else
-		do_job(engine, engine->current_job);
+	return NULL;
+}
+
+/* ---- the keeper --------------------------------------------------------- */
+
+/* Locked before and after; not while it works. Until it is done, lessons are made of what the
+ * job holds. */
+static void do_next_job(struct wn__engine *engine)
+{
+	struct wn__job *job = take_job(engine);
+
+	engine->current_job = job;
+	engine->keeper_busy = true;
+	pthread_mutex_unlock(&engine->lock);
+	do_job(engine, job);
 	pthread_mutex_lock(&engine->lock);
-	if (!lesson)
-		finish_job(engine);
-	engine->busy = false;
+	engine->keeper_busy = false;
+	engine->current_job = NULL;
+	free_job(job);
 }
 
 static struct timespec now(void)
@@ -404,16 +417,16 @@ static void save(struct wn__engine *engine)
 	pthread_mutex_lock(&engine->lock);
 }
 
-static void wait_for_work(struct wn__engine *engine, const struct timespec *until)
+static void wait_for_job(struct wn__engine *engine, const struct timespec *until)
 {
 	pthread_cond_broadcast(&engine->idle);
 	if (engine->saved)
-		pthread_cond_timedwait(&engine->work, &engine->lock, until);
+		pthread_cond_timedwait(&engine->jobs, &engine->lock, until);
 	else
-		pthread_cond_wait(&engine->work, &engine->lock);
+		pthread_cond_wait(&engine->jobs, &engine->lock);
 }
 
-static void *work(void *given)
+static void *keep(void *given)
 {
 	struct wn__engine *engine = given;
 	struct timespec until = next_save(engine);
@@ -423,12 +436,12 @@ static void *work(void *given)
 		if (engine->saved && is_past(&until)) {
 			save(engine);
 			until = next_save(engine);
-		} else if (engine->first_job || engine->feedback_count) {
-			do_next(engine);
+		} else if (engine->first_job) {
+			do_next_job(engine);
 		} else if (engine->stopping) {
 			break;
 		} else {
-			wait_for_work(engine, &until);
+			wait_for_job(engine, &until);
 		}
 	}
 	pthread_mutex_unlock(&engine->lock);
@@ -456,25 +469,40 @@ int wn__worker_adopt(struct wn__engine *engine, struct wn__runs *runs)
 	return note_owners(engine);
 }
 
+/* Tell both to end, and wait for them. */
+static void end_threads(struct wn__engine *engine, bool keeper, bool learner)
+{
+	pthread_mutex_lock(&engine->lock);
+	engine->stopping = true;
+	pthread_cond_signal(&engine->jobs);
+	pthread_cond_signal(&engine->reports);
+	pthread_mutex_unlock(&engine->lock);
+	if (learner)
+		pthread_join(engine->learner, NULL);
+	if (keeper)
+		pthread_join(engine->keeper, NULL);
+}
+
 int wn__worker_start(struct wn__engine *engine)
 {
-	int err = pthread_create(&engine->thread, NULL, work, engine);
+	int err = pthread_create(&engine->keeper, NULL, keep, engine);
 
+	if (err)
+		return err;
+	err = pthread_create(&engine->learner, NULL, learn, engine);
 	engine->started = !err;
+	if (err)
+		end_threads(engine, true, false);
 	return err;
 }
 
+/* The learner ends first: what it learns last is saved, too. */
 void wn__worker_stop(struct wn__engine *engine)
 {
 	struct wn__saved *saved;
 	struct wn__runs *runs;
 
-	pthread_mutex_lock(&engine->lock);
-	engine->stopping = true;
-	pthread_cond_signal(&engine->work);
-	pthread_mutex_unlock(&engine->lock);
-	if (engine->started)
-		pthread_join(engine->thread, NULL);
+	end_threads(engine, engine->started, engine->started);
 	pthread_mutex_lock(&engine->lock);
 	saved = engine->saved;
 	runs = engine->runs;
@@ -484,6 +512,20 @@ void wn__worker_stop(struct wn__engine *engine)
 	pthread_mutex_unlock(&engine->lock);
 	wn__saved_close(saved);
 	wn__runs_destroy(runs);
+}
+
+static bool is_idle(const struct wn__engine *engine)
+{
+	return !engine->keeper_busy && !engine->learner_busy && !engine->first_job &&
+	       !engine->feedback_count;
+}
+
+void wn__worker_drain(struct wn__engine *engine)
+{
+	pthread_mutex_lock(&engine->lock);
+	while (engine->started && !engine->stopping && !is_idle(engine))
+		pthread_cond_wait(&engine->idle, &engine->lock);
+	pthread_mutex_unlock(&engine->lock);
 }
 
 void wn__worker_describe(struct wn__engine *engine, struct wn__engine_stats *statsp)
@@ -502,13 +544,4 @@ void wn__worker_describe(struct wn__engine *engine, struct wn__engine_stats *sta
 	statsp->map_reads = runs.reads;
 	statsp->saves = saved.syncs;
 	statsp->save_failures = saved.failures + wn__engine_counted(engine, WN__SAVE_FAILURES);
-}
-
-void wn__worker_drain(struct wn__engine *engine)
-{
-	pthread_mutex_lock(&engine->lock);
-	while (engine->started && !engine->stopping &&
-	       (engine->busy || engine->first_job || engine->feedback_count))
-		pthread_cond_wait(&engine->idle, &engine->lock);
-	pthread_mutex_unlock(&engine->lock);
 }

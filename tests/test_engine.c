@@ -10,6 +10,7 @@
 #include "common.h"
 #include "engine.h"
 #include "kind.h"
+#include "sort.h"
 
 /* One filter in twenty queries errs, of either kind. */
 static const char *const kinds[] = {"aqf:remainder_bits=4", "sscf:bits_per_key=6"};
@@ -98,6 +99,19 @@ static struct table table_build(struct host *host, uint64_t first, uint64_t owne
 						    &table.lessons), 0);
 	wn_builder_destroy(builder);
 	return table;
+}
+
+/* The run of a table that another host built with the numbers from 0 on. */
+static void table_put(struct host *host, const struct wn__run *run)
+{
+	struct wn_hash *hashes = calloc(KEYS, sizeof(*hashes));
+
+	for (uint64_t i = 0; i < KEYS; i++)
+		hashes[i] = hash_of(host, i);
+	ck_assert_int_eq(wn__sort_hashes(hashes, KEYS), 0);
+	wn__worker_put(host->engine, run, hashes);
+	wn__worker_drain(host->engine);
+	free(hashes);
 }
 
 static void table_free(struct table *table)
@@ -477,6 +491,37 @@ START_TEST(threads_ask_while_it_learns)
 }
 END_TEST
 
+/* A reader in a cache outlives its database, and is found there when it is opened again. */
+START_TEST(a_reader_from_before_learns_on_when_the_database_is_opened_again)
+{
+	static const struct wn__engine_options options = {.synchronous = true, .name = "shelf"};
+	struct host host = host_open(kinds[_i], options), again, other;
+	struct table table = table_build(&host, 0, 1);
+	const struct wn__engine_options stranger = {.synchronous = true, .name = "other"};
+	struct wn__run run = table.run;
+	uint64_t first, last;
+
+	wn__worker_drain(host.engine);
+	ask_absent(&host, &table, 500);
+	wn__worker_stop(host.engine);
+	again = host_open(kinds[_i], options);
+	other = host_open(kinds[_i], stranger);
+	ck_assert_ptr_eq(again.engine->learned, host.engine->learned);
+	ck_assert_ptr_ne(other.engine->learned, host.engine->learned);
+	table_put(&again, &run);
+	first = ask_absent(&again, &table, 5000);
+	for (unsigned round = 0; round < 4; round++)
+		last = ask_absent(&again, &table, 5000);
+	ck_assert_uint_gt(first, 50);
+	ck_assert_uint_le(last, _i == 0 ? 0 : first / 4);
+	expect_stored(&again, &table);
+	host_close(&host);
+	table_free(&table);
+	host_close(&again);
+	host_close(&other);
+}
+END_TEST
+
 START_TEST(a_stopped_engine_still_answers)
 {
 	struct host host = host_open(kinds[_i], (struct wn__engine_options){.synchronous = true});
@@ -511,5 +556,7 @@ int main(void)
 	tcase_add_test(tests, a_run_that_waits_to_be_stored_teaches_too);
 	tcase_add_loop_test(tests, threads_ask_while_it_learns, 0, 2);
 	tcase_add_loop_test(tests, a_stopped_engine_still_answers, 0, 2);
+	tcase_add_loop_test(
+		tests, a_reader_from_before_learns_on_when_the_database_is_opened_again, 0, 2);
 	return test_run(suite);
 }

@@ -502,7 +502,7 @@ static void live(struct subject *subject)
 	step(subject, change_many);
 	/* The readers of before have the lessons of before, and a store in memory has no runs of
 	 * tables from before. */
-	if (!(subject->feature->flags & CACHE_STAYS) && subject->store->store != WN_ROCKSDB_MEMORY)
+	if (subject->store->store != WN_ROCKSDB_MEMORY)
 		expect_paid_once(subject);
 	expect_right(subject);
 }

@@ -65,6 +65,7 @@ static int make_engine(struct wn_rocksdb *wn)
 		.learned_bytes = wn->given.learned_bytes,
 		.queue_length = wn->given.queue_length,
 		.save_ms = wn->given.save_ms,
+		.name = wn->path,
 	};
 	struct wn_config *config;
 	int err = wn_config_parse(wn__filter_options(wn->filter), NULL, 0, &config);
