@@ -120,7 +120,7 @@ static void make_key(uint64_t number, char *key)
 {
 	char text[40];
 
-	snprintf(text, sizeof(text), "%016" PRIu64, number);
+	snprintf(text, sizeof(text), "%016" PRIx64, mix(number));
 	memcpy(key, text, KEY_SIZE);
 }
 

@@ -121,7 +121,8 @@ static bool fits(uint32_t count, unsigned remainder_bits, size_t payload)
 
 size_t wn__tiny_size(uint32_t count, unsigned remainder_bits)
 {
-	size_t payload, around = WN__TINY_FRONT + (has_digest(count) ? WN__TINY_DIGEST_SIZE : 0) + 1;
+	size_t around = WN__TINY_FRONT + (has_digest(count) ? WN__TINY_DIGEST_SIZE : 0) + 1;
+	size_t payload;
 
 	if (count == 0 || count > WN__TINY_MAX_KEYS || remainder_bits == 0 ||
 	    remainder_bits > WN__TINY_MAX_REMAINDER)

@@ -94,7 +94,8 @@ static inline struct db db_open(const struct db_setup *setup)
 
 	leveldb_options_set_create_if_missing(db.options, 1);
 	leveldb_options_set_compression(db.options, leveldb_no_compression);
-	leveldb_options_set_write_buffer_size(db.options, setup->buffer ? setup->buffer : 256 << 10);
+	leveldb_options_set_write_buffer_size(db.options,
+					      setup->buffer ? setup->buffer : 256 << 10);
 	if (setup->block)
 		leveldb_options_set_block_size(db.options, setup->block);
 	if (bloom)

@@ -74,7 +74,8 @@ static size_t take_record(const struct wn__journal *journal, const unsigned char
 	if (left < RECORD_SIZE)
 		return 0;
 	key_size = get_le16(record + KEY_SIZE_AT);
-	if (key_size > left - RECORD_SIZE || get_le32(record) != sum_record(journal, record, key_size))
+	if (key_size > left - RECORD_SIZE ||
+	    get_le32(record) != sum_record(journal, record, key_size))
 		return 0;
 	each(arg, (struct wn__tiny_id){get_le64(record + ID_AT), get_le64(record + ID_AT + 8)},
 	     get_le32(record + INDEX_AT), (const char *)record + RECORD_SIZE, key_size);

@@ -108,7 +108,7 @@ static size_t copy_places(struct wn__misses *misses, struct wn__miss *items)
 
 	for (size_t i = 0; i < misses->capacity; i++) {
 		struct wn__miss *item = &items[count];
-		uint64_t words[WORDS];
+		uint64_t words[WORDS] = {0};
 
 		for (size_t j = 0; j < WORDS; j++)
 			words[j] = atomic_load_explicit(&misses->places[i].words[j],
@@ -136,7 +136,8 @@ static size_t common_prefix(const struct wn__miss *items, size_t count)
 	for (size_t i = 1; i < count; i++) {
 		size_t same = 0;
 
-		while (same < common && same < items[i].size && items[i].key[same] == items[0].key[same])
+		while (same < common && same < items[i].size &&
+		       items[i].key[same] == items[0].key[same])
 			same++;
 		common = same;
 	}
