@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -219,62 +220,68 @@ int wn__packs_read_entry(struct wn__packs *packs, const struct wn__pack_place *p
 
 /* ---- lookups ------------------------------------------------------------ */
 
-static int read_records(int fd, const struct wn__pack_place *place, struct wn__tiny_id id,
-			uint32_t filters, uint64_t **recordsp, uint32_t *countp)
+/* The file as memory: a lesson then takes no system call. It was checked when it was opened
+ * that the file is as long as its header says; a file that is cut off while it is mapped is
+ * as bad for LevelDB's own. */
+static bool map_table(struct wn__packs *packs, struct wn__pack_table *table)
 {
-	unsigned char bytes[WN__PACK_ENTRY_SIZE];
-	struct wn__pack_entry entry;
-	unsigned char *records;
-	int err = read_at(fd, bytes, sizeof(bytes),
-			  WN__PACK_HEADER_SIZE + (uint64_t)place->at * WN__PACK_ENTRY_SIZE);
+	struct wn__pack_header header;
+	int fd = table->map ? -1 : open_pack(packs, table->number);
 
-	if (err)
-		return err;
-	entry = wn__pack_get_entry(bytes);
-	if (entry.id.lo != id.lo || entry.id.hi != id.hi || entry.count > WN__TINY_MAX_KEYS)
-		return WN_ERR_NOT_FOUND;
-	records = wn__alloc((size_t)entry.count * WN__PACK_RECORD_SIZE);
-	if (!records)
-		return ENOMEM;
-	err = read_at(fd, records, (size_t)entry.count * WN__PACK_RECORD_SIZE,
-		      wn__pack_records_at(filters) +
-			      (uint64_t)entry.first * WN__PACK_RECORD_SIZE);
-	if (!err && wn__pack_sum(id, records, entry.count) != entry.sum)
-		err = WN_ERR_CORRUPT;
-	if (err) {
-		free(records);
-		return err;
+	if (fd >= 0 && read_header(packs, fd, table->number, &header) == 0 &&
+	    header.filters == table->filters) {
+		size_t size = (size_t)(wn__pack_records_at(header.filters) +
+				       WN__PACK_RECORD_SIZE * header.keys);
+		void *map = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
+
+		if (map != MAP_FAILED) {
+			table->map = map;
+			table->map_size = size;
+		}
 	}
-	*recordsp = (uint64_t *)(void *)records;
+	if (fd >= 0)
+		close(fd);
+	return table->map;
+}
+
+static int copy_records(const struct wn__pack_table *table, uint32_t at, struct wn__tiny_id id,
+			uint64_t **recordsp, uint32_t *countp)
+{
+	struct wn__pack_entry entry = wn__pack_get_entry(table->map + wn__pack_records_at(at));
+	size_t first = (size_t)wn__pack_records_at(table->filters);
+	const unsigned char *records;
+
+	if (entry.id.lo != id.lo || entry.id.hi != id.hi)
+		return WN_ERR_NOT_FOUND;
+	if ((uint64_t)entry.first + entry.count >
+	    (table->map_size - first) / WN__PACK_RECORD_SIZE)
+		return WN_ERR_CORRUPT;
+	records = table->map + first + (size_t)entry.first * WN__PACK_RECORD_SIZE;
+	if (wn__pack_sum(id, records, entry.count) != entry.sum)
+		return WN_ERR_CORRUPT;
+	*recordsp = wn__alloc((size_t)entry.count * sizeof(**recordsp));
+	if (!*recordsp)
+		return ENOMEM;
 	for (uint32_t i = 0; i < entry.count; i++)
 		(*recordsp)[i] = get_le64(records + (size_t)i * WN__PACK_RECORD_SIZE);
 	*countp = entry.count;
 	return 0;
 }
 
-/* The file is opened under the lock and read without it: it may be removed meanwhile, but what
- * is read is still what the id says. */
 int wn__packs_read(struct wn__packs *packs, struct wn__tiny_id id, uint64_t **recordsp,
 		   uint32_t *countp)
 {
-	struct wn__pack_place *found, place;
-	uint32_t filters = 0;
-	int fd = -1, err;
+	const struct wn__pack_place *place;
+	int err = WN_ERR_NOT_FOUND;
 
 	*recordsp = NULL;
 	*countp = 0;
 	pthread_mutex_lock(&packs->lock);
-	found = wn__packs_find(packs, id.lo);
-	if (found && !packs->tables[found->table].entries) {
-		place = *found;
-		filters = packs->tables[place.table].filters;
-		fd = open_pack(packs, packs->tables[place.table].number);
-	}
+	place = wn__packs_find(packs, id.lo);
+	if (place && !packs->tables[place->table].entries &&
+	    map_table(packs, &packs->tables[place->table]))
+		err = copy_records(&packs->tables[place->table], place->at, id, recordsp, countp);
 	pthread_mutex_unlock(&packs->lock);
-	if (fd < 0)
-		return WN_ERR_NOT_FOUND;
-	err = read_records(fd, &place, id, filters, recordsp, countp);
-	close(fd);
 	return err;
 }
 
@@ -368,6 +375,8 @@ void wn__packs_remove_table(struct wn__packs *packs, uint32_t table, wn__pack_go
 	}
 	free(path);
 	free(own->entries);
+	if (own->map)
+		munmap(own->map, own->map_size);
 	packs->bytes -= own->bytes;
 	packs->filters -= own->filters;
 	*own = (struct wn__pack_table){0};
@@ -496,8 +505,11 @@ void wn__packs_close(struct wn__packs *packs)
 {
 	if (!packs)
 		return;
-	for (uint32_t i = 0; i < packs->table_count; i++)
+	for (uint32_t i = 0; i < packs->table_count; i++) {
 		free(packs->tables[i].entries);
+		if (packs->tables[i].map)
+			munmap(packs->tables[i].map, packs->tables[i].map_size);
+	}
 	free(packs->tables);
 	free(packs->places);
 	free(packs->directory);

@@ -20,6 +20,8 @@ struct wn__pack_table {
 	bool robbed; /* a later table has a filter of it, too, and is registered with it */
 	uint64_t number, bytes;
 	uint32_t filters;
+	unsigned char *map; /* the file, once it was needed; else NULL */
+	size_t map_size;
 	struct wn__pack_entry *entries; /* while it is written, and if that failed; else NULL */
 };
 

@@ -34,6 +34,7 @@ struct wn__misses {
 	uint64_t number; /* no two in a process have the same */
 	size_t capacity; /* a power of two */
 	struct place *places;
+	void *memory; /* they lie in */
 	atomic_uint_fast64_t next; /* row */
 
 	pthread_mutex_t lock;
@@ -90,6 +91,8 @@ void wn__misses_note(struct wn__misses *misses, struct wn_hash hash, const char 
 	memcpy(words, &miss, sizeof(miss));
 	for (size_t i = 0; i < WORDS; i++)
 		atomic_store_explicit(&place->words[i], words[i], memory_order_relaxed);
+	/* The next lookup's locks would wait for the line that it writes here. */
+	__builtin_prefetch(place + 1, 1);
 }
 
 /* ---- lists -------------------------------------------------------------- */
@@ -257,9 +260,11 @@ int wn__misses_create(size_t capacity, const struct wn__shim *shim, struct wn__m
 	misses->capacity = ROW;
 	while (misses->capacity < (capacity ? capacity : CAPACITY))
 		misses->capacity *= 2;
-	misses->places = wn__calloc(misses->capacity, sizeof(*misses->places));
+	/* One more, that is fetched and never used, and room to begin on a cache line. */
+	misses->memory = wn__calloc(misses->capacity + 2, sizeof(*misses->places));
+	misses->places = (struct place *)(((uintptr_t)misses->memory + 63) & ~(uintptr_t)63);
 	pthread_mutex_init(&misses->lock, NULL);
-	if (!misses->places) {
+	if (!misses->memory) {
 		wn__misses_destroy(misses);
 		return ENOMEM;
 	}
@@ -272,7 +277,7 @@ void wn__misses_destroy(struct wn__misses *misses)
 	if (!misses)
 		return;
 	release_list(misses->list);
-	free(misses->places);
+	free(misses->memory);
 	pthread_mutex_destroy(&misses->lock);
 	free(misses);
 }
