@@ -9,7 +9,8 @@
  *	hot=0            percent of the lookups that an adversary makes, who repeats what he found
  *	                 to be false positives in 100,000 lookups before
  *	distinct=0       absent keys to choose from; 0: num
- *	filter=both      bloom, aqf
+ *	filter=both      bloom, aqf, or duel: both open at once and asked in turns, 5,000 lookups
+ *	                 each, so that what else the machine does hits both alike; uniform
  *	cold=0           1: the block cache is empty, and the tables' data blocks are dropped from
  *	                 the page cache every 500 lookups, off the clock, and the packs: they are
  *	                 read from the disk. The last 64 KB of a table, where its filters and its
@@ -316,14 +317,20 @@ static void run_passes(struct db *db, const struct setup *setup, const char *fil
 	}
 }
 
-static void run(const struct setup *setup, const char *filter)
+static void clear_away(const struct setup *setup)
 {
-	char command[4096];
-	struct db db;
+	char command[20000];
 
 	snprintf(command, sizeof(command), "rm -rf '%s' '%s.winnow'", setup->path, setup->path);
 	if (system(command))
 		exit(1);
+}
+
+static void run(const struct setup *setup, const char *filter)
+{
+	struct db db;
+
+	clear_away(setup);
 	printf("%s\n", filter);
 	open_db(&db, setup, filter);
 	fill(&db, setup);
@@ -331,8 +338,54 @@ static void run(const struct setup *setup, const char *filter)
 	open_db(&db, setup, filter);
 	run_passes(&db, setup, filter);
 	close_db(&db);
-	if (system(command))
-		exit(1);
+	clear_away(setup);
+}
+
+static void run_duel(const struct setup *given)
+{
+	static const char *const filters[] = {"bloom", "aqf"};
+	char paths[2][4096];
+	struct setup setups[2];
+	struct db dbs[2];
+
+	for (int i = 0; i < 2; i++) {
+		snprintf(paths[i], sizeof(paths[i]), "%s.%s", given->path, filters[i]);
+		setups[i] = *given;
+		setups[i].path = paths[i];
+		clear_away(&setups[i]);
+		open_db(&dbs[i], &setups[i], filters[i]);
+		fill(&dbs[i], &setups[i]);
+		close_db(&dbs[i]);
+		open_db(&dbs[i], &setups[i], filters[i]);
+	}
+	for (uint64_t pass = 0; pass < given->passes; pass++) {
+		double cpu[2] = {0}, time[2] = {0};
+		uint64_t positives[2] = {0};
+
+		for (uint64_t done = 0; done < given->reads; done += 5000)
+			for (int i = 0; i < 2; i++) {
+				uint64_t random = 1000003 * pass + done;
+
+				cpu[i] -= cpu_now();
+				time[i] -= now();
+				for (int j = 0; j < 5000; j++) {
+					if (get(&dbs[i], bench_random(&random) | 1))
+						exit(2);
+					positives[i] += last_positives(&dbs[i]);
+				}
+				cpu[i] += cpu_now();
+				time[i] += now();
+			}
+		printf("  pass %" PRIu64 ": bloom %.0f ns, aqf %.0f ns of CPU: %.3f times the speed "
+		       "(by the clock %.3f); %" PRIu64 " and %" PRIu64 " false positives\n",
+		       pass + 1, 1e9 * cpu[0] / (double)given->reads,
+		       1e9 * cpu[1] / (double)given->reads, cpu[0] / cpu[1], time[0] / time[1],
+		       positives[0], positives[1]);
+	}
+	for (int i = 0; i < 2; i++) {
+		close_db(&dbs[i]);
+		clear_away(&setups[i]);
+	}
 }
 
 static void take(struct setup *setup, const char *argument)
@@ -368,7 +421,9 @@ int main(int argc, char **argv)
 
 	for (int i = 1; i < argc; i++)
 		take(&setup, argv[i]);
-	if (strcmp(setup.filter, "both") != 0) {
+	if (strcmp(setup.filter, "duel") == 0) {
+		run_duel(&setup);
+	} else if (strcmp(setup.filter, "both") != 0) {
 		run(&setup, setup.filter);
 	} else {
 		run(&setup, "bloom");

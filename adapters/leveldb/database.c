@@ -91,14 +91,33 @@ static void learn(struct wn__policy *policy, const struct wn__frame *frame,
 /* LevelDB asks from the newest table to the oldest and stops where it finds: every positive but
  * the last was false, and the last was true if a value came of it. A deleted key breaks the
  * rule, and teaches nothing: nothing tells it from the stored one. */
+/* This thread's lookups are added up and passed on now and then: two locked instructions a
+ * lookup were 2% of it. */
+static _Thread_local struct {
+	struct wn__policy *policy;
+	uint32_t lookups, queries;
+} counted __attribute__((tls_model("initial-exec")));
+
+static void count_lookup(struct wn__policy *policy, uint32_t queries)
+{
+	if (counted.policy != policy) {
+		counted.policy = policy;
+		counted.lookups = counted.queries = 0;
+	}
+	counted.queries += queries;
+	if (++counted.lookups % 64)
+		return;
+	wn__count(policy, WN__LOOKUPS, counted.lookups);
+	wn__count(policy, WN__QUERIES, counted.queries);
+	counted.lookups = counted.queries = 0;
+}
+
 static void end_lookup(struct wn__policy *policy, const struct wn__frame *frame, bool found,
 		       bool failed)
 {
 	uint32_t count = frame->count;
 
-	wn__count(policy, WN__LOOKUPS, 1);
-	if (frame->queries)
-		wn__count(policy, WN__QUERIES, frame->queries);
+	count_lookup(policy, frame->queries);
 	if (failed || count > WN__FRAME_POSITIVES) {
 		wn__count(policy, WN__LOOKUPS_DISCARDED, 1);
 		return;
@@ -114,7 +133,7 @@ static void end_lookup(struct wn__policy *policy, const struct wn__frame *frame,
 
 static _Thread_local struct {
 	uint64_t queries, positives;
-} last_get;
+} last_get __attribute__((tls_model("initial-exec")));
 
 void wn_leveldb_last_get(uint64_t *queriesp, uint64_t *positivesp)
 {

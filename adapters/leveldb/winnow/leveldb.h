@@ -29,7 +29,7 @@ struct wn_leveldb_options {
 };
 
 struct wn_leveldb_stats {
-	uint64_t lookups;           /* made with wn_leveldb_get() */
+	uint64_t lookups;           /* made with wn_leveldb_get(); up to 63 a thread are missing */
 	uint64_t lookups_discarded; /* that failed, or asked more filters than can be noted */
 	uint64_t filter_queries;    /* filters asked in these lookups */
 	uint64_t positives;         /* of these, "maybe" */
