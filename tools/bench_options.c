@@ -36,7 +36,7 @@ struct raw {
 static const struct option table[] = {
 	{ "engine", TEXT, RAW(engine), 0, 0, "NAME       memory, rocksdb or leveldb (memory)" },
 	{ "filter", TEXT, RAW(filter), 0, 0,
-	  "LIST       filters to run in turn: aqf, bloom, ribbon, none, with options behind a\n"
+	  "LIST       filters to run in turn: aqf, sscf, bloom, ribbon, none; options behind a\n"
 	  "                        colon: bloom:bits_per_key=12.8,aqf:remainder_bits=9 (aqf)" },
 	{ "benchmarks", TEXT, RAW(benchmarks), 0, 0,
 	  "LIST   fillseq fillrandom overwrite flush compact readrandom readmissing\n"
