@@ -62,7 +62,7 @@ int wn__packs_register(struct wn__packs *packs, struct wn__pack_place place)
 	return 0;
 }
 
-static void unregister(struct wn__packs *packs, struct wn__pack_place *place)
+void wn__packs_unregister(struct wn__packs *packs, struct wn__pack_place *place)
 {
 	size_t mask = packs->place_count - 1;
 	size_t hole = (size_t)(place - packs->places), at = hole;
@@ -218,6 +218,17 @@ int wn__packs_read_entry(struct wn__packs *packs, const struct wn__pack_place *p
 	return err;
 }
 
+bool wn__packs_is_same(struct wn__packs *packs, const struct wn__pack_place *place,
+		       const struct wn__pack_entry *entry)
+{
+	struct wn__pack_entry other;
+
+	return place->table != WN__PACK_STRANGER &&
+	       wn__packs_read_entry(packs, place, &other) == 0 && other.id.lo == entry->id.lo &&
+	       other.id.hi == entry->id.hi && other.digest.lo == entry->digest.lo &&
+	       other.digest.hi == entry->digest.hi && other.count == entry->count;
+}
+
 /* ---- lookups ------------------------------------------------------------ */
 
 /* The file as memory: a lesson then takes no system call. It was checked when it was opened
@@ -278,7 +289,7 @@ int wn__packs_read(struct wn__packs *packs, struct wn__tiny_id id, uint64_t **re
 	*countp = 0;
 	pthread_mutex_lock(&packs->lock);
 	place = wn__packs_find(packs, id.lo);
-	if (place && !packs->tables[place->table].entries &&
+	if (place && place->table != WN__PACK_STRANGER && !packs->tables[place->table].entries &&
 	    map_table(packs, &packs->tables[place->table]))
 		err = copy_records(&packs->tables[place->table], place->at, id, recordsp, countp);
 	pthread_mutex_unlock(&packs->lock);
@@ -295,19 +306,18 @@ static void forget_filter(struct wn__packs *packs, uint32_t table, uint32_t at,
 
 	if (!place || place->table != table || place->at != at)
 		return;
-	unregister(packs, place);
+	wn__packs_unregister(packs, place);
 	if (gone)
 		gone(arg, entry->id, entry->count);
 }
 
-/* A pack that cannot be read any more: its ids are found the long way. */
+/* A pack that cannot be read any more: its ids are found the long way. Their lessons stay, since
+ * nobody knows of how many keys; so nobody else may have the ids. */
 static void forget_unread(struct wn__packs *packs, uint32_t table)
 {
-	for (size_t i = 0; i < packs->place_count;)
+	for (size_t i = 0; i < packs->place_count; i++)
 		if (packs->places[i].id_lo && packs->places[i].table == table)
-			unregister(packs, &packs->places[i]); /* another may come here */
-		else
-			i++;
+			wn__packs_estrange(packs, &packs->places[i]);
 }
 
 static void forget_filters(struct wn__packs *packs, uint32_t table, wn__pack_gone_fn *gone,
@@ -317,6 +327,8 @@ static void forget_filters(struct wn__packs *packs, uint32_t table, wn__pack_gon
 	struct wn__pack_header header;
 	unsigned char *index;
 
+	if (own->strange)
+		return;
 	if (own->entries) {
 		for (uint32_t i = 0; i < own->filters; i++)
 			forget_filter(packs, table, i, &own->entries[i], gone, arg);
@@ -324,6 +336,7 @@ static void forget_filters(struct wn__packs *packs, uint32_t table, wn__pack_gon
 	}
 	if (wn__pack_read_index(packs, own->number, &index, &header) ||
 	    header.filters != own->filters) {
+		free(index);
 		forget_unread(packs, table);
 		return;
 	}
@@ -358,8 +371,8 @@ static void claim_all_back(struct wn__packs *packs)
 {
 	for (uint32_t i = 0; i < packs->table_count; i++)
 		if (packs->tables[i].used && packs->tables[i].robbed &&
-		    !packs->tables[i].entries)
-			claim_back(packs, i);
+		    !packs->tables[i].entries && claim_back(packs, i) != 0)
+			wn__packs_set_unread(packs, i);
 }
 
 void wn__packs_remove_table(struct wn__packs *packs, uint32_t table, wn__pack_gone_fn *gone,
@@ -369,6 +382,7 @@ void wn__packs_remove_table(struct wn__packs *packs, uint32_t table, wn__pack_go
 	char *path = wn__alloc(packs->path_size);
 
 	forget_filters(packs, table, gone, arg);
+	wn__packs_forget_strangers(packs, table);
 	if (path) {
 		wn__pack_path(packs, own->number, "pack", path);
 		unlink(path);
@@ -423,8 +437,26 @@ void wn__packs_sweep(struct wn__packs *packs, const uint64_t *live, size_t count
 
 /* ---- life --------------------------------------------------------------- */
 
-/* Two filters with one id and other keys cannot be, and if they are neither is registered
- * twice: see wn__pack_add(). The same filter in two tables is: then the newer one counts. */
+/* Two filters with one id and other keys cannot be, see wn__pack_add(), unless packs were away for
+ * a while and came back: then neither learns. The same filter in two tables is: then the one
+ * that is read later counts. */
+static int load_filter(struct wn__packs *packs, uint32_t table, uint32_t at,
+		       const struct wn__pack_entry *entry)
+{
+	struct wn__pack_place *place = wn__packs_find(packs, entry->id.lo);
+	struct wn__pack_place own = {entry->id.lo, table, at};
+
+	if (!place)
+		return entry->id.lo ? wn__packs_register(packs, own) : 0;
+	if (!wn__packs_is_same(packs, place, entry)) {
+		wn__packs_estrange(packs, place);
+		return 0;
+	}
+	packs->tables[place->table].robbed |= place->table != table;
+	*place = own;
+	return 0;
+}
+
 static int load_pack(struct wn__packs *packs, uint64_t number)
 {
 	struct wn__pack_header header;
@@ -436,14 +468,10 @@ static int load_pack(struct wn__packs *packs, uint64_t number)
 		return err == ENOMEM ? err : 0;
 	err = wn__packs_new_table(packs, number, &table);
 	for (uint32_t i = 0; i < header.filters && !err; i++) {
-		uint64_t id_lo = get_le64(index + (size_t)i * WN__PACK_ENTRY_SIZE);
-		struct wn__pack_place *place = wn__packs_find(packs, id_lo);
+		struct wn__pack_entry entry =
+			wn__pack_get_entry(index + (size_t)i * WN__PACK_ENTRY_SIZE);
 
-		if (place)
-			*place = (struct wn__pack_place){id_lo, table, i};
-		else if (id_lo)
-			err = wn__packs_register(packs,
-						 (struct wn__pack_place){id_lo, table, i});
+		err = load_filter(packs, table, i, &entry);
 	}
 	free(index);
 	if (err)
@@ -507,6 +535,7 @@ void wn__packs_close(struct wn__packs *packs)
 		return;
 	for (uint32_t i = 0; i < packs->table_count; i++) {
 		free(packs->tables[i].entries);
+		free(packs->tables[i].strangers);
 		if (packs->tables[i].map)
 			munmap(packs->tables[i].map, packs->tables[i].map_size);
 	}
@@ -521,8 +550,11 @@ void wn__packs_describe(struct wn__packs *packs, struct wn__packs_stats *statsp)
 {
 	*statsp = (struct wn__packs_stats){0};
 	pthread_mutex_lock(&packs->lock);
-	for (uint32_t i = 0; i < packs->table_count; i++)
-		statsp->packs += packs->tables[i].used;
+	for (uint32_t i = 0; i < packs->table_count; i++) {
+		statsp->packs += packs->tables[i].used && !packs->tables[i].strange;
+		statsp->strangers += packs->tables[i].strange;
+	}
+	statsp->unread = atomic_load_explicit(&packs->unread, memory_order_relaxed);
 	statsp->filters = packs->filters;
 	statsp->bytes = packs->bytes;
 	pthread_mutex_unlock(&packs->lock);

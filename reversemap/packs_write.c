@@ -90,14 +90,10 @@ static int claim_id(struct wn__pack_writer *writer, const struct wn__pack_entry 
 	struct wn__packs *packs = writer->packs;
 	struct wn__pack_place *place = wn__packs_find(packs, entry->id.lo);
 	struct wn__pack_place own = {entry->id.lo, writer->table, writer->filters};
-	struct wn__pack_entry other;
 
 	if (!place)
 		return wn__packs_register(packs, own);
-	/* One that cannot be read counts as other keys. */
-	if (wn__packs_read_entry(packs, place, &other) != 0 || other.id.hi != entry->id.hi ||
-	    other.digest.lo != entry->digest.lo || other.digest.hi != entry->digest.hi ||
-	    other.count != entry->count)
+	if (!wn__packs_is_same(packs, place, entry))
 		return WN_ERR_MISMATCH;
 	packs->tables[place->table].robbed |= place->table != own.table;
 	*place = own;

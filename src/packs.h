@@ -10,7 +10,10 @@
  * or be frozen. A lesson made for an id is therefore true for every filter that has it.
  *
  * A pack is bound to the secret, to its table's number and, filter by filter, to their ids and
- * keys by checksums. A pack that is damaged or missing costs lessons, never an answer.
+ * keys by checksums. A pack that is damaged or missing costs lessons, never an answer: whoever
+ * opens the packs must look for live tables without one, and say which ids they have. These are
+ * *strangers*, taken by keys that nobody knows. Where not even the ids can be told, no lesson
+ * may be believed for as long as that table lives.
  *
  * Thread safety: any function, any thread, but for open and close; one thread per writer.
  *
@@ -30,6 +33,8 @@ struct wn__pack_writer;
 
 struct wn__packs_stats {
 	uint64_t packs, filters, bytes; /* on disk */
+	uint64_t strangers;             /* tables without a pack */
+	uint64_t unread;                /* tables of which the ids are not known */
 };
 
 /* What a pack keeps of a key's hash. */
@@ -43,6 +48,15 @@ static inline uint64_t wn__pack_record(struct wn_hash hash)
 WN_PUBLIC int wn__packs_open(const char *directory, uint64_t secret_sum,
 			     struct wn__packs **packsp);
 WN_PUBLIC void wn__packs_close(struct wn__packs *packs); /* NULL is fine */
+
+/* Is there a pack of the table, or is one being made? */
+WN_PUBLIC bool wn__packs_have(struct wn__packs *packs, uint64_t table);
+/* A live table without a pack has filters with these ids; `ids` NULL: nobody knows which. Before
+ * any lesson is read or made. With an error the packs are of no use. */
+WN_PUBLIC int wn__packs_add_strangers(struct wn__packs *packs, uint64_t table,
+				      const struct wn__tiny_id *ids, size_t count);
+/* Is there a table of which the ids are not known? Then no lesson may be believed. */
+WN_PUBLIC bool wn__packs_in_doubt(struct wn__packs *packs);
 
 /* A table begins. EEXIST: there is a pack of this number; retire it first. */
 WN_PUBLIC int wn__pack_begin(struct wn__packs *packs, uint64_t table,

@@ -18,6 +18,7 @@
 #include "misses.h"
 #include "policy.h"
 #include "secret.h"
+#include "strangers.h"
 
 struct wn_leveldb {
 	leveldb_t *level;
@@ -72,7 +73,7 @@ static void learn(struct wn__policy *policy, const struct wn__frame *frame,
 	int err = WN_ERR_NOT_FOUND;
 
 	wn__count(policy, WN__FALSE_POSITIVES, 1);
-	if (positive->count)
+	if (positive->count && !wn__packs_in_doubt(policy->packs))
 		err = wn__packs_read(policy->packs, positive->id, &records, &count);
 	for (int i = 0; i < positive->count && !err; i++) {
 		uint32_t index = positive->indexes[i];
@@ -374,6 +375,8 @@ static int prepare(struct wn_leveldb *wn, const leveldb_options_t *options, cons
 	if (!err)
 		err = wn__packs_open(wn->directory, sum, &policy->packs);
 	if (!err)
+		err = wn__strangers_find(policy->packs, wn->path, policy->secret_id);
+	if (!err)
 		err = wn__misses_create(given->known_misses,
 					wn__shim_is_bytewise(wn->shim) ? NULL : wn->shim,
 					&policy->misses);
@@ -569,5 +572,7 @@ void wn_leveldb_stats(struct wn_leveldb *wn, struct wn_leveldb_stats *statsp)
 		.lessons = lessons.lessons,
 		.learned_bytes = lessons.bytes + wn__misses_bytes(policy->misses),
 		.reversemap_bytes = packs.bytes,
+		.strangers = packs.strangers,
+		.learning_off = packs.unread != 0,
 	};
 }

@@ -11,9 +11,6 @@
 #include "secret.h"
 #include "tiny.h"
 
-/* The name of LevelDB's own: the two then see each other's filters. */
-#define NAME "leveldb.BuiltinBloomFilter2"
-
 #define DEFAULT_REMAINDER 7
 
 _Thread_local struct wn__frame *wn__current_frame;
@@ -71,7 +68,8 @@ static bool ask_lessons(struct wn__policy *policy, struct wn__frame *frame,
 		return false;
 	if (count < 0)
 		wn__count(policy, WN__FOREIGN_FILTERS, 1);
-	if (count < 0 || count > WN__FRAME_MATCHES || !policy->lessons || !wn__tiny_learns(tiny)) {
+	if (count < 0 || count > WN__FRAME_MATCHES || !policy->lessons || !wn__tiny_learns(tiny) ||
+	    wn__packs_in_doubt(policy->packs)) {
 		note_positive(frame);
 		return true;
 	}
@@ -241,7 +239,7 @@ void wn__level_policy_destroy(void *given)
 static const char *get_name(void *policy)
 {
 	(void)policy;
-	return NAME;
+	return WN__FILTER_NAME;
 }
 
 static void leave_alone(void *policy)

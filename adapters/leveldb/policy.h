@@ -11,6 +11,9 @@
 #include "shim.h"
 #include "tiny_lessons.h"
 
+/* The name of LevelDB's own: the two then see each other's filters. */
+#define WN__FILTER_NAME "leveldb.BuiltinBloomFilter2"
+
 enum wn__counter {
 	WN__LOOKUPS,
 	WN__LOOKUPS_DISCARDED,

@@ -48,6 +48,8 @@ struct wn_leveldb_stats {
 	uint64_t lessons;           /* in memory now */
 	uint64_t learned_bytes;     /* lessons and known absent keys take */
 	uint64_t reversemap_bytes;  /* the stored keys' hashes take on disk */
+	uint64_t strangers;         /* tables now whose hashes were lost: they do not learn */
+	bool learning_off;          /* one of them cannot be read: until it goes, nothing learns */
 };
 
 struct wn_leveldb;
