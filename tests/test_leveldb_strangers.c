@@ -279,7 +279,7 @@ START_TEST(a_table_without_a_pack_gives_right_answers)
 	db_compact(&db);
 	db_ask_absent(&db, 0, end);
 	db_close(&db);
-	for (unsigned i = 0; i < (test_is_quick() ? 6 : 30); i++) {
+	for (unsigned i = 0; i < (test_is_quick() ? 6 : 15); i++) {
 		char packs[64][512];
 		unsigned count = list_files("lost.winnow", ".pack", packs, 64);
 
@@ -589,7 +589,7 @@ START_TEST(damaged_tables_are_survived)
 	free(ids);
 	bytes = read_whole(tables[0], &size);
 	snprintf(path, sizeof(path), "%s", test_path("hostile.bytes"));
-	for (int round = 0; round < (test_is_quick() ? 1000 : 10000); round++) {
+	for (int round = 0; round < (test_is_quick() ? 1000 : 4000); round++) {
 		/* Metaindex, footer and filters are in the last few hundred bytes. */
 		size_t at = size - 1 - test_random(&random) % 700;
 		unsigned char old = bytes[at];
