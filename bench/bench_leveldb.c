@@ -376,8 +376,9 @@ static void run_duel(const struct setup *given)
 				cpu[i] += cpu_now();
 				time[i] += now();
 			}
-		printf("  pass %" PRIu64 ": bloom %.0f ns, aqf %.0f ns of CPU: %.3f times the speed "
-		       "(by the clock %.3f); %" PRIu64 " and %" PRIu64 " false positives\n",
+		printf("  pass %" PRIu64 ": bloom %.0f ns, aqf %.0f ns of CPU: "
+		       "%.3f times the speed (by the clock %.3f); "
+		       "%" PRIu64 " and %" PRIu64 " false positives\n",
 		       pass + 1, 1e9 * cpu[0] / (double)given->reads,
 		       1e9 * cpu[1] / (double)given->reads, cpu[0] / cpu[1], time[0] / time[1],
 		       positives[0], positives[1]);
