@@ -476,23 +476,12 @@ static void use_variant(struct builder *builder, unsigned variant)
 	set_keys(builder);
 }
 
-static int serve(struct builder *builder)
+static int correct_mistakes(struct builder *builder, size_t count)
 {
-	struct mistake *mistakes;
-	size_t count, found = 0;
+	struct mistake *mistakes = wn__alloc(count * sizeof(*mistakes));
+	size_t found = 0;
 	int err;
 
-	builder->wrong = wn__calloc(builder->served_count, sizeof(*builder->wrong));
-	if (!builder->wrong)
-		return ENOMEM;
-	count = count_wrong(builder);
-	for (unsigned variant = 1; variant < VARIANTS && are_too_many(builder, count); variant++) {
-		use_variant(builder, variant);
-		count = count_wrong(builder);
-	}
-	if (count == 0)
-		return 0;
-	mistakes = wn__alloc(count * sizeof(*mistakes));
 	if (!mistakes)
 		return ENOMEM;
 	for (size_t at = 0; at < builder->served_count; at++)
@@ -507,20 +496,86 @@ static int serve(struct builder *builder)
 	return err;
 }
 
-static int fill(struct builder *builder, unsigned char *payload)
+static int serve(struct builder *builder)
 {
-	struct wn__sscf_params *params = &builder->frozen.params;
-	int err = 0;
+	size_t count;
 
+	builder->wrong = wn__calloc(builder->served_count, sizeof(*builder->wrong));
+	if (!builder->wrong)
+		return ENOMEM;
+	count = count_wrong(builder);
+	for (unsigned variant = 1; variant < VARIANTS && are_too_many(builder, count); variant++) {
+		use_variant(builder, variant);
+		count = count_wrong(builder);
+	}
+	return count ? correct_mistakes(builder, count) : 0;
+}
+
+static void place_parts(struct builder *builder, unsigned char *payload)
+{
 	builder->cells = payload;
-	builder->modulator = payload + wn__sscf_cells_size(params);
+	builder->modulator = payload + wn__sscf_cells_size(&builder->frozen.params);
 	builder->frozen.cells = builder->cells;
 	builder->frozen.modulator = builder->modulator;
 	set_keys(builder);
-	if (builder->served_count > 0)
-		err = serve(builder);
+}
+
+static void count_modulated(struct builder *builder)
+{
+	struct wn__sscf_params *params = &builder->frozen.params;
+
 	for (uint32_t cell = 0; cell < params->modulator_cells; cell++)
 		params->modulated += modulator_value(builder, cell) != 0;
+}
+
+static int fill(struct builder *builder, unsigned char *payload)
+{
+	int err = 0;
+
+	place_parts(builder, payload);
+	if (builder->served_count > 0)
+		err = serve(builder);
+	count_modulated(builder);
+	return err;
+}
+
+static void free_parts(struct builder *builder)
+{
+	free(builder->served);
+	free(builder->wrong);
+	free(builder->starts);
+	free(builder->by_cell);
+	free(builder->moved);
+}
+
+int wn__sscf_fill(const struct wn__build_input *input, const struct wn__sscf_params *params,
+		  unsigned char *payload, double *costp)
+{
+	struct builder builder = {.input = input, .frozen.params = *params};
+	size_t room = input->negative_count + 1;
+	int err = 0;
+
+	*costp = 0;
+	builder.served = wn__alloc(room * sizeof(*builder.served));
+	builder.wrong = wn__calloc(room, sizeof(*builder.wrong));
+	if (builder.served && builder.wrong) {
+		size_t count;
+
+		for (size_t i = 0; i < input->negative_count; i++)
+			builder.served[builder.served_count++] = (uint32_t)i;
+		place_parts(&builder, payload);
+		count = count_wrong(&builder);
+		if (count > 0 && params->modulator_cells > 0) {
+			err = correct_mistakes(&builder, count);
+			count_wrong(&builder);
+		}
+		for (size_t i = 0; i < builder.served_count; i++)
+			if (builder.wrong[i])
+				*costp += input->costs ? input->costs[i] : 1;
+	} else {
+		err = ENOMEM;
+	}
+	free_parts(&builder);
 	return err;
 }
 
@@ -542,10 +597,6 @@ int wn__sscf_build(const struct wn__build_input *input, struct wn__block_writer 
 		err = fill(&builder, payload);
 	if (!err)
 		wn__sscf_params_put(params, &builder.frozen.params);
-	free(builder.served);
-	free(builder.wrong);
-	free(builder.starts);
-	free(builder.by_cell);
-	free(builder.moved);
+	free_parts(&builder);
 	return err;
 }

@@ -48,4 +48,9 @@ enum wn__sscf_option {
 int wn__sscf_build(const struct wn__build_input *input, struct wn__block_writer *writer,
 		   unsigned char *params);
 
+/* The bits of a filter whose parameters are chosen, into a payload of zeros. All negatives are
+ * served, as far as the modulator's cells of two bits reach; *costp: what is still wrong costs. */
+int wn__sscf_fill(const struct wn__build_input *input, const struct wn__sscf_params *params,
+		  unsigned char *payload, double *costp);
+
 #endif /* WN_SSCF_FROZEN_H */
