@@ -40,7 +40,7 @@ WN_BEGIN_DECLS
 #define WN__TINY_ID_BITS 22
 #define WN__TINY_SECRET_MASK ((UINT32_C(1) << WN__TINY_ID_BITS) - 1)
 #define WN__TINY_FROZEN (UINT32_C(1) << 22) /* may not learn: its id was not watched over */
-#define WN__TINY_OTHER (UINT32_C(1) << 23)  /* a kind that this library does not know */
+#define WN__TINY_OTHER (UINT32_C(1) << 23)  /* another kind: tiny_sscf.h */
 #define WN__TINY_LAST 0x80
 #define WN__TINY_DIGESTED 0x40
 #define WN__TINY_DIGEST_SIZE 8

@@ -14,8 +14,10 @@
 #define SHARES 4 /* of the modulator: none, and three more */
 #define MODULATOR_BITS 2
 #define LEAST_PAYLOAD 9 /* WN__TINY_LEAST_SIZE with what is around */
-#define BLOCK_CELLS 16384 /* at least, where there are blocks: building stays linear */
-#define NEGATIVES_A_KEY 8 /* served */
+/* At least, where there are blocks. They are for the builder, which looks through a block's keys
+ * and negatives for each mistake, and cost a few of a hundred false positives more. */
+#define BLOCK_CELLS 2048
+#define NEGATIVES_A_KEY 2 /* served: with 8 building took 20 times as long */
 
 #define MARKS (WN__TINY_FROZEN | WN__TINY_OTHER)
 
@@ -36,18 +38,20 @@ static size_t payload_size(size_t size)
 	return size - WN__TINY_FRONT - 1 - (size >= LONG ? LONG_FIELD : 0);
 }
 
+static size_t modulator_size(size_t size, unsigned share)
+{
+	size_t bytes = share ? payload_size(size) >> (6 - share) : 0;
+
+	return share && bytes == 0 ? 1 : bytes;
+}
+
 /* All parameters, from the size and the last byte. The parts lie within the payload. */
 static void derive(const unsigned char *bytes, size_t size, unsigned last,
 		   struct wn__sscf_frozen *frozenp)
 {
-	size_t payload = payload_size(size);
-	unsigned share = last >> 5 & (SHARES - 1);
-	size_t modulator = share ? payload >> (6 - share) : 0;
-	uint32_t cells;
+	size_t modulator = modulator_size(size, last >> 5 & (SHARES - 1));
+	uint32_t cells = (uint32_t)(8 * (payload_size(size) - modulator));
 
-	if (share && modulator == 0)
-		modulator = 1;
-	cells = (uint32_t)(8 * (payload - modulator));
 	*frozenp = (struct wn__sscf_frozen){
 		.cells = bytes + WN__TINY_FRONT,
 		.params = {
@@ -224,11 +228,21 @@ static bool build_one(struct work *work, unsigned share, unsigned variant, doubl
 			     costp) == 0;
 }
 
+static size_t count_wrong(const struct work *work)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < work->input.negative_count; i++)
+		count += wn__tiny_sscf_says_maybe(&work->frozen, work->input.negatives[i]);
+	return count;
+}
+
 /* The variant that does best alone; then, as long as it does at least twice as well, a larger
  * modulator: its bytes are taken from the cells, for which all other absent keys pay. */
 static bool build_best(struct work *work)
 {
 	unsigned share = 0, variant = 0, last_share = 0, last_variant = 0;
+	size_t mistakes = count_wrong(work);
 	double cost, best;
 
 	if (!build_one(work, 0, 0, &best))
@@ -240,9 +254,13 @@ static bool build_best(struct work *work)
 		if (cost < best) {
 			best = cost;
 			variant = i;
+			mistakes = count_wrong(work);
 		}
 	}
 	for (unsigned i = 1; i < SHARES && best > 0; i++) {
+		/* A modulator that is mostly full can do no more. */
+		if (mistakes > 8 / MODULATOR_BITS * modulator_size(work->size, i) / 2)
+			continue;
 		last_share = i;
 		last_variant = variant;
 		if (!build_one(work, i, variant, &cost))
@@ -262,15 +280,6 @@ static bool contains_all(const struct work *work)
 		if (!wn__tiny_sscf_says_maybe(&work->frozen, work->parts->hashes[key]))
 			return false;
 	return true;
-}
-
-static size_t count_wrong(const struct work *work)
-{
-	size_t count = 0;
-
-	for (size_t i = 0; i < work->input.negative_count; i++)
-		count += wn__tiny_sscf_says_maybe(&work->frozen, work->input.negatives[i]);
-	return count;
 }
 
 size_t wn__tiny_sscf_build(const struct wn__tiny_sscf_parts *parts, unsigned char *bytes,

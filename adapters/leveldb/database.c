@@ -65,6 +65,19 @@ static int learn_match(struct wn__policy *policy, const struct wn__frame *frame,
 	return err;
 }
 
+/* The next filter that is built for it will heed it, after a reopening, too. */
+static void note_for_later(struct wn__policy *policy, const struct wn__frame *frame)
+{
+	static const struct wn__tiny_id no_id;
+	size_t at = frame->hash.lo % WN__NOTED_KEYS;
+
+	if (frame->hashed &&
+	    atomic_exchange_explicit(&policy->noted[at], frame->hash.hi, memory_order_relaxed) !=
+		    frame->hash.hi)
+		wn__journal_add(policy->journal, no_id, WN__JOURNAL_NO_INDEX, frame->key,
+				frame->size);
+}
+
 static void learn(struct wn__policy *policy, const struct wn__frame *frame,
 		  const struct wn__positive *positive)
 {
@@ -73,6 +86,10 @@ static void learn(struct wn__policy *policy, const struct wn__frame *frame,
 	int err = WN_ERR_NOT_FOUND;
 
 	wn__count(policy, WN__FALSE_POSITIVES, 1);
+	if (positive->count < 0) {
+		note_for_later(policy, frame);
+		return;
+	}
 	if (positive->count && !wn__packs_in_doubt(policy->packs))
 		err = wn__packs_read(policy->packs, positive->id, &records, &count);
 	for (int i = 0; i < positive->count && !err; i++) {
@@ -353,7 +370,8 @@ static const struct wn__shim_calls shim_calls = {wn__begin_table, wn__end_table,
 						 wn__remove_table};
 
 static int prepare(struct wn_leveldb *wn, const leveldb_options_t *options, const char *path,
-		   const struct wn_leveldb_options *given, unsigned remainder_bits)
+		   const struct wn_leveldb_options *given,
+		   const struct wn__level_filter *filter)
 {
 	struct wn__policy *policy;
 	uint64_t sum;
@@ -363,7 +381,7 @@ static int prepare(struct wn_leveldb *wn, const leveldb_options_t *options, cons
 	if (!err)
 		err = find_secret(wn);
 	if (!err)
-		err = wn__level_policy_create(remainder_bits, wn->secret, &wn->policy);
+		err = wn__level_policy_create(filter, wn->secret, &wn->policy);
 	if (err)
 		return err;
 	policy = wn->policy;
@@ -486,15 +504,15 @@ static struct wn_leveldb *create(void)
 static bool open_all(struct wn_leveldb *wn, const leveldb_options_t *options, const char *path,
 		     const struct wn_leveldb_options *given, char **errptr)
 {
-	unsigned remainder_bits;
+	struct wn__level_filter filter;
 	char message[200];
-	int err = wn__parse_options(given->filter, &remainder_bits, message, sizeof(message));
+	int err = wn__parse_options(given->filter, &filter, message, sizeof(message));
 
 	if (err) {
 		set_error(errptr, "filter", message);
 		return false;
 	}
-	err = prepare(wn, options, path, given, remainder_bits);
+	err = prepare(wn, options, path, given, &filter);
 	if (err) {
 		set_error(errptr, path, wn_strerror(err));
 		return false;

@@ -85,7 +85,8 @@ void wn__misses_note(struct wn__misses *misses, struct wn_hash hash, const char 
 		return;
 	place = &misses->places[next_place(misses)];
 	miss.hash = hash;
-	miss.size = (uint16_t)(size + 1); /* 0: an empty place */
+	miss.size = (uint8_t)(size + 1); /* 0: an empty place */
+	miss.times = 1;
 	memcpy(miss.key, key, size);
 	memset(miss.key + size, 0, WN__MISS_KEY - size);
 	memcpy(words, &miss, sizeof(miss));
@@ -184,9 +185,12 @@ static struct wn__miss_list *sort_items(struct wn__misses *misses, const struct 
 	qsort_r(sorted, count, sizeof(*sorted), compare_sorted, misses);
 	list->references = 1;
 	list->count = 0;
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 0; i < count; i++) {
 		if (i == 0 || compare_sorted(&sorted[i - 1], &sorted[i], misses) != 0)
 			list->items[list->count++] = *sorted[i].item;
+		else if (list->items[list->count - 1].times < UINT8_MAX)
+			list->items[list->count - 1].times++;
+	}
 	free(sorted);
 	return list;
 }

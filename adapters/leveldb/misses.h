@@ -21,7 +21,8 @@
 
 struct wn__miss {
 	struct wn_hash hash;
-	uint16_t size;
+	uint8_t size;
+	uint8_t times; /* in a list: how often it is in the ring, up to 255 */
 	char key[WN__MISS_KEY];
 };
 

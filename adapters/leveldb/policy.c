@@ -10,8 +10,10 @@
 #include "policy.h"
 #include "secret.h"
 #include "tiny.h"
+#include "tiny_sscf.h"
 
 #define DEFAULT_REMAINDER 7
+#define DEFAULT_BITS 1000
 
 _Thread_local struct wn__frame *wn__current_frame;
 
@@ -94,15 +96,23 @@ __attribute__((noinline)) static bool
 ask_other(struct wn__policy *policy, struct wn__frame *frame, const char *key, size_t size,
 	  const char *filter, size_t filter_size, bool ours)
 {
-	bool answer = true;
+	const unsigned char *bytes = (const unsigned char *)filter;
+	struct wn__sscf_frozen frozen;
+	struct wn__positive *positive;
+	bool answer = true, sscf = wn__tiny_sscf_open(bytes, filter_size, policy->secret_id, &frozen);
 
-	if (ours)
+	if (sscf)
+		answer = wn__tiny_sscf_says_maybe(&frozen, hash_key(policy, frame, key, size));
+	else if (ours || wn__tiny_sscf_claims(bytes, filter_size, policy->secret_id))
 		wn__count(policy, WN__FOREIGN_FILTERS, 1);
 	else
 		answer = wn__shim_bloom_may_match(policy->bloom, key, size, filter, filter_size);
-	if (answer)
-		note_positive(frame);
-	return answer;
+	if (!answer)
+		return false;
+	positive = note_positive(frame);
+	if (positive && sscf)
+		positive->count = -1;
+	return true;
 }
 
 WN__INLINE unsigned char ask(struct wn__policy *policy, const char *key, size_t size,
@@ -145,8 +155,9 @@ static int refuse_options(const char *text, char *message, size_t size)
 {
 	if (message && size)
 		snprintf(message, size,
-			 "\"%.60s\": not \"aqf\", \"aqf:remainder_bits=\" with 1 to 16, or "
-			 "\"aqf:bits_per_key=\" with 4 to 18",
+			 "\"%.60s\": not \"aqf\", \"aqf:remainder_bits=\" with 1 to 16, "
+			 "\"aqf:bits_per_key=\" with 4 to 18, \"sscf\", or "
+			 "\"sscf:bits_per_key=\" with 4 to 18",
 			 text);
 	return WN_ERR_OPTION;
 }
@@ -175,19 +186,32 @@ static long read_hundredths(const char *text)
 	return value;
 }
 
-int wn__parse_options(const char *text, unsigned *remainder_bitsp, char *message, size_t size)
+int wn__parse_options(const char *text, struct wn__level_filter *filterp, char *message,
+		      size_t size)
 {
-	static const char bits[] = "aqf:remainder_bits=", each[] = "aqf:bits_per_key=";
+	static const char bits[] = "aqf:remainder_bits=", each[] = "aqf:bits_per_key=",
+			  sscf[] = "sscf:bits_per_key=";
 	long value;
 
-	*remainder_bitsp = DEFAULT_REMAINDER;
+	*filterp = (struct wn__level_filter){.remainder_bits = DEFAULT_REMAINDER,
+					     .bits = DEFAULT_BITS};
 	if (!text || strcmp(text, "aqf") == 0)
 		return 0;
+	filterp->sscf = strncmp(text, "sscf", 4) == 0;
+	if (strcmp(text, "sscf") == 0)
+		return 0;
+	if (strncmp(text, sscf, sizeof(sscf) - 1) == 0) {
+		value = read_hundredths(text + sizeof(sscf) - 1);
+		if (value < WN__TINY_SSCF_LEAST_BITS || value > WN__TINY_SSCF_MOST_BITS)
+			return refuse_options(text, message, size);
+		filterp->bits = (unsigned)value;
+		return 0;
+	}
 	if (strncmp(text, bits, sizeof(bits) - 1) == 0) {
 		value = read_hundredths(text + sizeof(bits) - 1);
 		if (value < 100 || value > 100 * WN__TINY_MAX_REMAINDER || value % 100)
 			return refuse_options(text, message, size);
-		*remainder_bitsp = (unsigned)(value / 100);
+		filterp->remainder_bits = (unsigned)(value / 100);
 		return 0;
 	}
 	if (strncmp(text, each, sizeof(each) - 1) != 0)
@@ -197,14 +221,14 @@ int wn__parse_options(const char *text, unsigned *remainder_bitsp, char *message
 		return refuse_options(text, message, size);
 	/* A key takes its remainder and two and a third bits; the four bytes around come out of
 	 * the last third, at 36 keys. */
-	*remainder_bitsp = (unsigned)((value - 234) / 100);
+	filterp->remainder_bits = (unsigned)((value - 234) / 100);
 	return 0;
 }
 
 /* ---- the policy --------------------------------------------------------- */
 
-int wn__level_policy_create(unsigned remainder_bits, const struct wn_secret *secret,
-		      struct wn__policy **policyp)
+int wn__level_policy_create(const struct wn__level_filter *filter, const struct wn_secret *secret,
+			    struct wn__policy **policyp)
 {
 	struct wn__policy *policy = wn__calloc(1, sizeof(*policy));
 	int err;
@@ -218,7 +242,7 @@ int wn__level_policy_create(unsigned remainder_bits, const struct wn_secret *sec
 		return err;
 	}
 	policy->secret_id = wn__tiny_secret_id(secret);
-	policy->remainder_bits = remainder_bits;
+	policy->filter = *filter;
 	policy->fast = wn__cpu_is_fast();
 	policy->bloom = wn__shim_bloom_create();
 	*policyp = policy;
@@ -260,14 +284,14 @@ int wn_leveldb_filterpolicy(const char *text, const struct wn_secret *secret, ch
 	static const unsigned char seed[WN_SEED_SIZE] = "winnow: the same for everybody.";
 	struct wn_secret *common = NULL;
 	struct wn__policy *policy;
-	unsigned remainder_bits;
-	int err = wn__parse_options(text, &remainder_bits, message, message_size);
+	struct wn__level_filter filter;
+	int err = wn__parse_options(text, &filter, message, message_size);
 
 	*policyp = NULL;
 	if (!err && !secret)
 		err = wn_secret_create(seed, &common);
 	if (!err)
-		err = wn__level_policy_create(remainder_bits, secret ? secret : common, &policy);
+		err = wn__level_policy_create(&filter, secret ? secret : common, &policy);
 	wn_secret_destroy(common);
 	if (err)
 		return err;

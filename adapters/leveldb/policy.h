@@ -37,11 +37,20 @@ enum wn__counter {
 struct wn__misses;
 struct wn__journal;
 
+/* What new filters are. */
+struct wn__level_filter {
+	bool sscf;
+	unsigned remainder_bits; /* aqf */
+	unsigned bits;           /* sscf: hundredths of a bit a key */
+};
+
+#define WN__NOTED_KEYS 4096
+
 /* What a policy and its database share. */
 struct wn__policy {
 	struct wn_secret *secret;
 	uint32_t secret_id;
-	unsigned remainder_bits;
+	struct wn__level_filter filter;
 	bool fast; /* CPU */
 	void *bloom;
 	/* ---- with a database; else NULL ---- */
@@ -49,6 +58,9 @@ struct wn__policy {
 	struct wn__packs *packs;
 	struct wn__misses *misses;
 	struct wn__journal *journal;
+	/* Halves of hashes: false positives of sscf filters that the journal has, so that those that
+	 * come all the time are not written all the time. */
+	atomic_uint_fast64_t noted[WN__NOTED_KEYS];
 	atomic_uint_fast64_t counters[WN__COUNTERS];
 };
 
@@ -65,7 +77,7 @@ static inline void wn__count(struct wn__policy *policy, enum wn__counter counter
 struct wn__positive {
 	struct wn__tiny_id id;
 	uint32_t indexes[WN__FRAME_MATCHES];
-	int count;         /* 0: nothing can be learned from it */
+	int count;         /* 0: nothing can be learned from it; -1: only by the next filters */
 	uint16_t slack;    /* how far a matching key's first 16 bits may be off the query's */
 };
 
@@ -86,9 +98,10 @@ extern _Thread_local struct wn__frame *wn__current_frame
 
 /* ---- policy.c ----------------------------------------------------------- */
 
-int wn__parse_options(const char *text, unsigned *remainder_bitsp, char *message, size_t size);
-int wn__level_policy_create(unsigned remainder_bits, const struct wn_secret *secret,
-		      struct wn__policy **policyp);
+int wn__parse_options(const char *text, struct wn__level_filter *filterp, char *message,
+		      size_t size);
+int wn__level_policy_create(const struct wn__level_filter *filter, const struct wn_secret *secret,
+			    struct wn__policy **policyp);
 void wn__level_policy_destroy(void *policy);
 leveldb_filterpolicy_t *wn__level_policy_show(struct wn__policy *policy, bool owned);
 

@@ -2,7 +2,8 @@
  *
  * A filter covers the keys of one data block, and is asked for what lies between them and its
  * neighbours'. The known absent keys of that range are tried on the new filter right away: where
- * it is wrong, the stored key's hash is still at hand, and a lesson is made. */
+ * it is wrong, the stored key's hash is still at hand, and a lesson is made. A seesaw counting
+ * filter is built against them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,7 @@
 #include "policy.h"
 #include "secret.h"
 #include "tiny.h"
+#include "tiny_sscf.h"
 
 /* A filter that is built, while the keys behind it are not known. */
 struct built {
@@ -32,6 +34,7 @@ struct table {
 	struct wn__pack_writer *pack; /* NULL: its filters are frozen */
 	struct wn__miss_list *misses;
 	size_t next_miss; /* the first behind the last filter's keys */
+	bool begun;       /* sscf: there is a last filter */
 	struct built last;
 };
 
@@ -59,7 +62,7 @@ void *wn__begin_table(void *given, uint64_t number)
 	table->number = number;
 	/* One that a crash left behind. */
 	wn__packs_retire(policy->packs, number, wn__forget_filter, policy);
-	if (wn__pack_begin(policy->packs, number, &table->pack))
+	if (!policy->filter.sscf && wn__pack_begin(policy->packs, number, &table->pack))
 		wn__count(policy, WN__PACKS_LOST, 1);
 	table->misses = wn__misses_list(policy->misses, false);
 	building = table;
@@ -175,7 +178,7 @@ static void carry_over(struct table *table, const struct built *built, const cha
 }
 
 static void remember(struct table *table, const unsigned char *bytes, size_t size,
-		     struct wn_hash *hashes, uint32_t count, struct wn__tiny_id id,
+		     const struct wn_hash *hashes, uint32_t count, struct wn__tiny_id id,
 		     const char *first_key, size_t first_size, const char *last_key,
 		     size_t last_size)
 {
@@ -219,17 +222,24 @@ static bool register_filter(struct table *table, struct wn__tiny_parts *parts,
 	return err == 0;
 }
 
-static char *build(struct wn__policy *policy, struct wn_hash *hashes, uint32_t count,
+static void count_built(struct wn__policy *policy, uint32_t keys, size_t size)
+{
+	wn__count(policy, WN__FILTERS_BUILT, 1);
+	wn__count(policy, WN__FILTER_KEYS, keys);
+	wn__count(policy, WN__FILTER_BYTES, size);
+}
+
+static char *build(struct wn__policy *policy, const struct wn_hash *hashes, uint32_t count,
 		   const char *const *keys, const size_t *sizes, int key_count, size_t *sizep)
 {
 	struct table *table = building && building->policy == policy ? building : NULL;
 	struct wn__tiny_parts parts = {
 		.hashes = hashes,
 		.count = count,
-		.remainder_bits = policy->remainder_bits,
+		.remainder_bits = policy->filter.remainder_bits,
 		.secret_id = policy->secret_id,
 	};
-	size_t size = wn__tiny_size(count, policy->remainder_bits);
+	size_t size = wn__tiny_size(count, policy->filter.remainder_bits);
 	unsigned char *bytes = size ? wn__alloc(size) : NULL;
 	struct wn__tiny_id id;
 
@@ -244,12 +254,69 @@ static char *build(struct wn__policy *policy, struct wn_hash *hashes, uint32_t c
 		wn__tiny_build(&parts, bytes, size);
 		wn__count(policy, WN__FILTERS_FROZEN, 1);
 	}
-	wn__count(policy, WN__FILTERS_BUILT, 1);
-	wn__count(policy, WN__FILTER_KEYS, count);
-	wn__count(policy, WN__FILTER_BYTES, size);
+	count_built(policy, count, size);
 	*sizep = size;
 	return (char *)bytes;
 }
+
+/* ---- seesaw counting filters -------------------------------------------- */
+
+/* The known absent keys that will be looked for in a filter of these keys: those since the last
+ * filter's keys; and of those behind its own, up to the next filter's unknown first key, about as
+ * many as lie between two keys. */
+static struct wn__tiny_sscf_negative *find_negatives(struct table *table, const char *const *keys,
+						     const size_t *sizes, int count,
+						     size_t *foundp)
+{
+	struct wn__tiny_sscf_negative *negatives;
+	const struct wn__miss *items = table->misses->items;
+	size_t first, end, more;
+
+	*foundp = 0;
+	/* Nothing before the table's first key is looked for in it. */
+	first = table->begun ? table->next_miss : skip_to(table, 0, keys[0], sizes[0]);
+	end = skip_to(table, first, keys[count - 1], sizes[count - 1]);
+	table->begun = true;
+	table->next_miss = end;
+	more = 1 + 2 * (end - first) / (size_t)count;
+	if (more > table->misses->count - end)
+		more = table->misses->count - end;
+	end += more;
+	if (first == end)
+		return NULL;
+	negatives = wn__alloc((end - first) * sizeof(*negatives));
+	for (size_t i = first; negatives && i < end; i++)
+		negatives[(*foundp)++] =
+			(struct wn__tiny_sscf_negative){items[i].hash, items[i].times};
+	return negatives;
+}
+
+static char *build_sscf(struct wn__policy *policy, const struct wn_hash *hashes, uint32_t distinct,
+			const char *const *keys, const size_t *sizes, int count, size_t *sizep)
+{
+	struct table *table = building && building->policy == policy ? building : NULL;
+	struct wn__tiny_sscf_parts parts = {
+		.hashes = hashes,
+		.count = distinct,
+		.bits = policy->filter.bits,
+		.secret_id = policy->secret_id,
+	};
+	size_t size = wn__tiny_sscf_size(distinct, policy->filter.bits);
+	unsigned char *bytes = size ? wn__alloc(size) : NULL;
+
+	if (!bytes)
+		return NULL;
+	if (table && table->misses)
+		parts.negatives = find_negatives(table, keys, sizes, count, &parts.negative_count);
+	wn__count(policy, WN__CARRIED_OVER, wn__tiny_sscf_build(&parts, bytes, size));
+	wn__count(policy, WN__FILTERS_FROZEN, 1);
+	count_built(policy, distinct, size);
+	free(parts.negatives);
+	*sizep = size;
+	return (char *)bytes;
+}
+
+/* ---- all ---------------------------------------------------------------- */
 
 /* One byte that every reader takes for "maybe"; LevelDB wants a result. */
 static char *give_up(struct wn__policy *policy, size_t *sizep)
@@ -281,8 +348,8 @@ char *wn__create_filter(void *given, const char *const *keys, const size_t *size
 			hashes[i] = wn__hash_key(policy->secret, keys[i], sizes[i]);
 		distinct = wn__tiny_sort(hashes, (size_t)count);
 		if (distinct)
-			bytes = build(policy, hashes, (uint32_t)distinct, keys, sizes, count,
-				      sizep);
+			bytes = (policy->filter.sscf ? build_sscf : build)(
+				policy, hashes, (uint32_t)distinct, keys, sizes, count, sizep);
 	}
 	free(hashes);
 	return bytes ? bytes : give_up(policy, sizep);

@@ -22,7 +22,9 @@ WN_BEGIN_DECLS
 
 /* Zero means default. */
 struct wn_leveldb_options {
-	const char *filter;            /* "aqf", "aqf:remainder_bits=7" or "aqf:bits_per_key=10" */
+	/* "aqf", "aqf:remainder_bits=7" or "aqf:bits_per_key=10": learns at once. "sscf" or
+	 * "sscf:bits_per_key=10": heeds the absent keys that are known when it is built. */
+	const char *filter;
 	const char *sidecar_directory; /* NULL: the database's path with ".winnow" behind it */
 	size_t learned_bytes;          /* memory for lessons; 0: 64 MB */
 	size_t known_misses;           /* absent keys to build new filters against; 0: 131,072 */
@@ -36,9 +38,10 @@ struct wn_leveldb_stats {
 	uint64_t false_positives;   /* of these, wrong */
 	uint64_t adaptations;       /* false positives that were fixed */
 	uint64_t unfixable;         /* that were the stored key itself: a deleted one, say */
-	uint64_t map_misses;        /* that were not: the stored key's hash is not known */
+	uint64_t map_misses;        /* that were not: the stored key's hash is not known. Those
+				     * of sscf filters are none of the three */
 	uint64_t filters_built;
-	uint64_t filters_frozen;    /* of these, such that do not learn */
+	uint64_t filters_frozen;    /* of these, such that do not learn: sscf, all of them */
 	uint64_t filters_given_up;  /* for lack of memory: these say "maybe" */
 	uint64_t filter_bytes;      /* of all that were built */
 	uint64_t filter_keys;       /* keys in them */
