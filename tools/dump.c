@@ -277,7 +277,7 @@ void dump_release(struct dump *dump)
 
 uint64_t dump_filter_keys(const struct dump *dump)
 {
-	if (dump->filters.sum.kind == FILTER_WINNOW)
+	if (dump->filters.sum.kind == FILTER_WINNOW && dump->filters.sum.keys)
 		return dump->filters.sum.keys;
 	if (dump->properties.filter_entries)
 		return dump->properties.filter_entries;

@@ -172,7 +172,7 @@ static void print_winnow(const struct dump *dump, FILE *to)
 	fprintf(to, "%" PRIu64 ", %" PRIu64 " in use, load %.4f\n", sum->slots, sum->used_slots,
 		(double)sum->used_slots / (double)sum->slots);
 	put_label("extensions", to);
-	if (sum->small)
+	if (sum->small && strcmp(sum->name, "sscf") != 0)
 		fprintf(to, "none in the table: what small filters learn lies beside it\n");
 	else
 		fprintf(to, "%" PRIu64 ", learned before the table was written\n", sum->extensions);
@@ -180,7 +180,8 @@ static void print_winnow(const struct dump *dump, FILE *to)
 	fprintf(to, "%.3g false positives a query, before learning more\n", sum->expected_fpr);
 	put_label("filter id", to);
 	if (sum->small) {
-		fprintf(to, "the hash of each filter\n");
+		fprintf(to, strcmp(sum->name, "sscf") == 0 ? "none\n" :
+							     "the hash of each filter\n");
 	} else if (sum->count == 1) {
 		for (size_t i = 0; i < sizeof(sum->id); i++)
 			fprintf(to, "%02x", sum->id[i]);

@@ -150,16 +150,73 @@ static void add_small(struct filter_sum *sum, struct span bytes, uint64_t offset
 	openp->small_secret = secret;
 }
 
+static bool is_small_sscf(struct span bytes, enum filter_family family)
+{
+	const uint32_t marks = WN__TINY_FROZEN | WN__TINY_OTHER;
+
+	return family == FAMILY_LEVELDB && bytes.size >= WN__TINY_LEAST_SIZE &&
+	       bytes.at[bytes.size - 1] >= WN__TINY_LAST && (get_le32(bytes.at) & marks) == marks;
+}
+
+static uint64_t count_set_bits(const unsigned char *bytes, uint64_t size)
+{
+	uint64_t count = 0;
+
+	for (uint64_t i = 0; i < size; i++)
+		count += wn__popcount(bytes[i]);
+	return count;
+}
+
+/* How many keys there are is written nowhere. */
+static void add_small_sscf(struct filter_sum *sum, struct span bytes, uint64_t offset,
+			   const struct wn_secret *secret, struct problems *problems,
+			   struct open_filter *openp)
+{
+	uint32_t id = wn__tiny_sscf_secret_id(bytes.at, bytes.size);
+	struct wn__sscf_frozen small;
+	uint64_t cells, used;
+	double rate = 1;
+
+	snprintf(sum->name, sizeof(sum->name), "sscf");
+	sum->small = true;
+	sum->secret_id = id;
+	if (!wn__tiny_sscf_open(bytes.at, bytes.size, id, &small)) {
+		sum->refused++;
+		problems_add(problems, offset, "small winnow filter of %zu bytes: it was of "
+			     "another size", bytes.size);
+		return;
+	}
+	cells = (uint64_t)small.params.blocks * small.params.block_cells;
+	used = count_set_bits(small.cells, wn__sscf_cells_size(&small.params));
+	for (unsigned i = 0; i < small.params.hashes; i++)
+		rate *= (double)used / (double)cells;
+	sum->expected_fpr = (sum->expected_fpr * (double)sum->slots + rate * (double)cells) /
+			    (double)(sum->slots + cells);
+	sum->slots += cells;
+	sum->used_slots += used;
+	for (uint32_t cell = 0; cell < small.params.modulator_cells; cell++)
+		sum->extensions += wn__sscf_modulator_value(&small, cell) != 0;
+	if (!secret || (wn__tiny_secret_id(secret) & WN__TINY_SECRET_MASK) != id) {
+		sum->without_secret++;
+		return;
+	}
+	openp->small_sscf = small;
+	openp->small_secret = secret;
+}
+
 /* ---- all ---------------------------------------------------------------- */
 
 bool open_filter_says_maybe(const struct open_filter *open, struct span key)
 {
+	struct wn_hash hash;
 	uint32_t first;
 
 	if (open->block)
 		return wn_filter_query(open->block, key.at, key.size, NULL);
-	return wn__tiny_matches(&open->small, wn_hash(open->small_secret, key.at, key.size),
-				&first, 1) != 0;
+	hash = wn_hash(open->small_secret, key.at, key.size);
+	if (open->small_sscf.params.hashes)
+		return wn__tiny_sscf_says_maybe(&open->small_sscf, hash);
+	return wn__tiny_matches(&open->small, hash, &first, 1) != 0;
 }
 
 void open_filter_close(struct open_filter *open)
@@ -185,6 +242,9 @@ void filter_sum_add(struct filter_sum *sum, struct span bytes, uint64_t offset,
 	} else if (is_small(bytes, family)) {
 		sum->kind = FILTER_WINNOW;
 		add_small(sum, bytes, offset, secret, problems, openp);
+	} else if (is_small_sscf(bytes, family)) {
+		sum->kind = FILTER_WINNOW;
+		add_small_sscf(sum, bytes, offset, secret, problems, openp);
 	} else if (sum->kind == FILTER_WINNOW) {
 		sum->refused++;
 		problems_add(problems, offset, "a filter of %zu bytes that is not winnow's among "

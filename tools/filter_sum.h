@@ -6,7 +6,7 @@
 
 #include "problems.h"
 #include "span.h"
-#include "tiny.h"
+#include "tiny_sscf.h"
 
 enum filter_kind {
 	FILTER_NONE,
@@ -38,7 +38,7 @@ struct filter_sum {
 	char name[16];         /* "aqf" */
 	unsigned version;
 	bool tiny;             /* a block with a short header */
-	bool small;            /* no block at all: the small form for LevelDB (tiny.h) */
+	bool small;            /* no block at all: the small forms for LevelDB (tiny.h) */
 	unsigned char id[WN_BLOCK_ID_SIZE]; /* of the last one */
 	uint32_t secret_id;
 	uint64_t keys, slots, used_slots, extensions;
@@ -55,6 +55,7 @@ struct filter_sum {
 struct open_filter {
 	struct wn_filter *block;
 	struct wn__tiny small;
+	struct wn__sscf_frozen small_sscf; /* no hash functions: it is the other one */
 	const struct wn_secret *small_secret; /* NULL: there is no small one */
 };
 
