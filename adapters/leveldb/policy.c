@@ -103,9 +103,9 @@ ask_other(struct wn__policy *policy, struct wn__frame *frame, const char *key, s
 
 	if (sscf)
 		answer = wn__tiny_sscf_says_maybe(&frozen, hash_key(policy, frame, key, size));
-	else if (ours || wn__tiny_sscf_claims(bytes, filter_size, policy->secret_id))
+	else if (ours)
 		wn__count(policy, WN__FOREIGN_FILTERS, 1);
-	else
+	else if (!wn__tiny_sscf_claims(bytes, filter_size, policy->secret_id))
 		answer = wn__shim_bloom_may_match(policy->bloom, key, size, filter, filter_size);
 	if (!answer)
 		return false;
