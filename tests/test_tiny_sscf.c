@@ -89,7 +89,7 @@ START_TEST(never_forgets_a_key)
 	uint64_t random = test_seed("never_forgets_a_key", 1);
 
 	for (uint32_t count = 1; count <= 5000; count += count < 80 ? 1 : count / 5)
-		for (unsigned bits = 400; bits <= 1800; bits += test_is_quick() ? 700 : 200)
+		for (unsigned bits = 400; bits <= 1800; bits += test_is_quick() ? 350 : 70)
 			for (size_t share = 0; share <= 8; share = share ? 4 * share : 1) {
 				struct filter filter =
 					make_filter(count, bits, share * count / 2, &random);

@@ -99,7 +99,8 @@ ask_other(struct wn__policy *policy, struct wn__frame *frame, const char *key, s
 	const unsigned char *bytes = (const unsigned char *)filter;
 	struct wn__sscf_frozen frozen;
 	struct wn__positive *positive;
-	bool answer = true, sscf = wn__tiny_sscf_open(bytes, filter_size, policy->secret_id, &frozen);
+	bool sscf = wn__tiny_sscf_open(bytes, filter_size, policy->secret_id, &frozen);
+	bool answer = true;
 
 	if (sscf)
 		answer = wn__tiny_sscf_says_maybe(&frozen, hash_key(policy, frame, key, size));

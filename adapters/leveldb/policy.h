@@ -58,8 +58,8 @@ struct wn__policy {
 	struct wn__packs *packs;
 	struct wn__misses *misses;
 	struct wn__journal *journal;
-	/* Halves of hashes: false positives of sscf filters that the journal has, so that those that
-	 * come all the time are not written all the time. */
+	/* Halves of hashes: false positives of sscf filters that the journal has, so that those
+	 * that come all the time are not written all the time. */
 	atomic_uint_fast64_t noted[WN__NOTED_KEYS];
 	atomic_uint_fast64_t counters[WN__COUNTERS];
 };
