@@ -106,9 +106,6 @@ static void learn(struct wn__policy *policy, const struct wn__frame *frame,
 		  1);
 }
 
-/* LevelDB asks from the newest table to the oldest and stops where it finds: every positive but
- * the last was false, and the last was true if a value came of it. A deleted key breaks the
- * rule, and teaches nothing: nothing tells it from the stored one. */
 /* This thread's lookups are added up and passed on now and then: two locked instructions a
  * lookup were 2% of it. */
 static _Thread_local struct {
@@ -130,6 +127,9 @@ static void count_lookup(struct wn__policy *policy, uint32_t queries)
 	counted.lookups = counted.queries = 0;
 }
 
+/* LevelDB asks from the newest table to the oldest and stops where it finds: every positive but
+ * the last was false, and the last was true if a value came of it. A deleted key breaks the
+ * rule, and teaches nothing: nothing tells it from the stored one. */
 static void end_lookup(struct wn__policy *policy, const struct wn__frame *frame, bool found,
 		       bool failed)
 {
