@@ -121,8 +121,7 @@ static void run_insert(const struct job *job, bool first)
 /* A false positive and the fingerprint to blame for it. */
 struct fault {
 	struct wn_hash stored, query;
-	uint64_t minirun;
-	uint32_t rank;
+	struct wn_match match;
 };
 
 static struct wn_aqf *bulk_load(const struct job *job, const struct wn_hash *sorted, size_t count,
@@ -148,15 +147,12 @@ static size_t find_faults(const struct job *job, const struct wn_aqf *aqf,
 		const struct bench_key key = bench_key(job->seed, BENCH_SPARE, i);
 		const struct wn_hash query = wn_hash(job->secret, &key, BENCH_KEY_SIZE);
 		struct fault *fault = &faults[found];
-		struct wn_match match;
 
-		if (!wn_aqf_query(aqf, query, &match))
+		if (!wn_aqf_query(aqf, query, &fault->match))
 			continue;
 		fault->query = query;
-		fault->minirun = match.minirun;
-		fault->rank = match.rank;
-		bench_ok(bench_fetch_sorted(&map, match.minirun, match.rank, &fault->stored),
-			 "finding the stored hash");
+		bench_ok(bench_fetch_sorted(&map, fault->match.minirun, fault->match.rank,
+					    &fault->stored), "finding the stored hash");
 		found++;
 	}
 	return found;
@@ -167,7 +163,8 @@ static void check_faults(const struct wn_aqf *aqf, const struct fault *faults, s
 	for (size_t i = 0; i < count; i++) {
 		struct wn_match match;
 
-		if (wn_aqf_query(aqf, faults[i].query, &match) && match.rank == faults[i].rank)
+		if (wn_aqf_query(aqf, faults[i].query, &match) &&
+		    match.rank == faults[i].match.rank)
 			bench_die("false positive %zu came back", i);
 	}
 }
@@ -189,8 +186,8 @@ static void time_adapt(const struct job *job, struct wn_aqf *aqf, const struct f
 	const uint64_t start = bench_now();
 
 	for (size_t i = 0; i < count; i++)
-		bench_ok(wn_aqf_adapt(aqf, faults[i].stored, faults[i].query, faults[i].minirun,
-				      faults[i].rank), "adapting");
+		bench_ok(wn_aqf_adapt(aqf, faults[i].stored, faults[i].query, faults[i].match),
+			 "adapting");
 	if (count > 0)
 		report_living(job, "adapt", per(start, bench_now(), count));
 	check_faults(aqf, faults, count);
@@ -239,7 +236,8 @@ static void time_delete(const struct job *job, struct wn_aqf *aqf, const struct 
 	const uint64_t start = bench_now();
 
 	for (size_t i = 0; i < count; i++)
-		bench_ok(wn_aqf_delete(aqf, victims[i], 0, NULL), "deleting");
+		bench_ok(wn_aqf_delete(aqf, victims[i], wn_aqf_locate(aqf, victims[i]), NULL),
+			 "deleting");
 	if (count > 0)
 		report_living(job, "delete", per(start, bench_now(), count));
 	free(victims);

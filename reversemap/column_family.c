@@ -1,9 +1,19 @@
 /* column_family.c - runs in a column family of a RocksDB database.
  *
- * Each page of a run is a value; its key is the filter's id and the page's number,
- * four bytes, the highest first. A run is written as one SST file and ingested: its
- * keys overlap no other run's, so the file lands in the last level and is never
- * compacted, and dropping the run is deleting that file. */
+ * Each page of a run is a value; its key is the filter's id, the beginning of the page's
+ * last hash and the page's number. So RocksDB's index of the file, which it keeps in
+ * memory, leads to the page that has a hash: a lookup reads one page. For that the index
+ * must hold keys as they are; RocksDB shortens them by default, and would read the page in
+ * front every other time.
+ *
+ * The runs of a table are written as one SST file, or a few, and ingested. Their ids
+ * begin alike and overlap no other table's: so the file lands in the last level and is
+ * never compacted, and dropping the table's runs is deleting that file.
+ *
+ * RocksDB copies the file. To move it would make a hard link and leave both names until
+ * ours is removed: a crash in between, and a name in our directory leads to a live file
+ * of the database. Whoever empties that directory, or writes under that name, would
+ * destroy it. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* O_DIRECTORY and friends */
 #endif
@@ -17,12 +27,26 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../adapters/rocksdb/shim.h"
 #include "alloc.h"
+#include "block_build.h"
 #include "column_family.h"
+#include "file.h"
+#include "ids.h"
 #include "run_pages.h"
 
-#define KEY_SIZE (WN_BLOCK_ID_SIZE + 4)
+/* The filter's id, the first 64 bits of the page's last hash, the page's number: all with
+ * the most significant byte first. */
+#define PAGE_AT (WN_BLOCK_ID_SIZE + 8)
+#define KEY_SIZE (PAGE_AT + 4)
 #define LIMIT_SIZE (KEY_SIZE + 1) /* a key behind all of a run's */
+
+/* What is known of a run in the store, so that a lookup reads the page it looks for and
+ * no other: some 100 bytes a run, with its place in the table. */
+struct known_run {
+	struct wn__run_header header; /* begins with the id */
+	int error;                    /* it cannot be read; the header has the id alone */
+};
 
 struct family_runs {
 	struct wn__runs base;
@@ -36,6 +60,8 @@ struct family_runs {
 	pthread_mutex_t change; /* one put or drop at a time: the accounts stay right */
 	uint64_t files;         /* written so far */
 	char *directory;        /* NULL: read only */
+	pthread_mutex_t lock;   /* over `known`, which those who hold `change` may read without */
+	struct wn__ids known;
 };
 
 static struct family_runs *to_family(struct wn__runs *runs)
@@ -45,11 +71,26 @@ static struct family_runs *to_family(struct wn__runs *runs)
 
 /* ---- keys and errors ---------------------------------------------------- */
 
-static void make_key(const unsigned char *id, uint64_t page, char *key)
+static void put_be(char *at, uint64_t value, unsigned bytes)
+{
+	for (unsigned i = 0; i < bytes; i++)
+		at[i] = (char)(value >> 8 * (bytes - 1 - i));
+}
+
+static void make_key(const unsigned char *id, uint64_t hash_hi, uint64_t page, char *key)
 {
 	memcpy(key, id, WN_BLOCK_ID_SIZE);
-	for (unsigned i = 0; i < 4; i++)
-		key[WN_BLOCK_ID_SIZE + i] = (char)(page >> 8 * (3 - i));
+	put_be(key + WN_BLOCK_ID_SIZE, hash_hi, 8);
+	put_be(key + PAGE_AT, page, 4);
+}
+
+static uint64_t page_of_key(const char *key)
+{
+	uint64_t page = 0;
+
+	for (unsigned i = PAGE_AT; i < KEY_SIZE; i++)
+		page = page << 8 | (unsigned char)key[i];
+	return page;
 }
 
 static void make_limit(const unsigned char *id, char *limit)
@@ -75,73 +116,153 @@ static int take_error(char *text)
 	return err;
 }
 
-/* ---- read --------------------------------------------------------------- */
+/* ---- what is there ------------------------------------------------------ */
 
-/* A page's value into `buffer`; it must be of the size given. */
-static int get_page(struct family_runs *family, const unsigned char *id, uint64_t page,
-		    unsigned char *buffer, size_t minimum, size_t *sizep)
+static bool is_known(struct family_runs *family, const unsigned char *id,
+		     struct known_run *knownp)
 {
-	rocksdb_pinnableslice_t *slice;
-	char key[KEY_SIZE], *text = NULL;
-	const char *value;
+	const struct known_run *known;
+
+	pthread_mutex_lock(&family->lock);
+	known = wn__ids_find(&family->known, id);
+	if (known)
+		*knownp = *known;
+	pthread_mutex_unlock(&family->lock);
+	return known;
+}
+
+static void account(struct family_runs *family, const struct known_run *known, uint64_t sign)
+{
+	if (known->error)
+		return;
+	wn__runs_count(&family->base.stats.runs, sign);
+	wn__runs_count(&family->base.stats.bytes, sign * wn__run_size(&known->header));
+}
+
+static void forget_run(struct family_runs *family, const unsigned char *id)
+{
+	struct known_run *known;
+
+	pthread_mutex_lock(&family->lock);
+	known = wn__ids_remove(&family->known, id);
+	pthread_mutex_unlock(&family->lock);
+	if (known)
+		account(family, known, UINT64_MAX);
+	free(known);
+}
+
+/* `known` is taken, or freed on failure. Another of the same id is forgotten. */
+static int remember_run(struct family_runs *family, struct known_run *known)
+{
 	int err;
 
-	make_key(id, page, key);
-	*sizep = 0;
-	slice = rocksdb_get_pinned_cf(family->db, family->read_options, family->family, key,
-				      sizeof(key), &text);
-	err = take_error(text);
-	if (err || !slice)
-		return err ? err : WN_ERR_NOT_FOUND;
-	value = rocksdb_pinnableslice_value(slice, sizep);
-	if (*sizep < minimum || *sizep > WN__RUN_PAGE_SIZE)
-		err = WN_ERR_CORRUPT;
+	forget_run(family, known->header.run.id);
+	pthread_mutex_lock(&family->lock);
+	err = wn__ids_add(&family->known, known);
+	pthread_mutex_unlock(&family->lock);
+	if (err)
+		free(known);
 	else
-		memcpy(buffer, value, *sizep);
-	rocksdb_pinnableslice_destroy(slice);
+		account(family, known, 1);
 	return err;
 }
 
-/* A run that is being read. Page 0 is kept: it comes with the header. */
+/* ---- read --------------------------------------------------------------- */
+
+/* A run that is being read. */
 struct reading {
 	struct family_runs *family;
-	unsigned char first[WN__RUN_PAGE_SIZE];
-	size_t first_size;
+	rocksdb_iterator_t *iterator;
+	const unsigned char *id;
 };
 
+/* The page under the iterator, of the size that it must have. WN_ERR_NOT_FOUND: there is none
+ * of this run. */
+static int take_current(const struct reading *reading, const struct wn__run_header *header,
+			const unsigned char **bytesp, uint64_t *pagep)
+{
+	size_t key_size, size;
+	const char *key;
+	char *text = NULL;
+
+	*bytesp = NULL;
+	*pagep = 0;
+	if (!rocksdb_iter_valid(reading->iterator)) {
+		int err;
+
+		rocksdb_iter_get_error(reading->iterator, &text);
+		err = take_error(text);
+		return err ? err : WN_ERR_NOT_FOUND;
+	}
+	key = rocksdb_iter_key(reading->iterator, &key_size);
+	if (key_size < WN_BLOCK_ID_SIZE || memcmp(key, reading->id, WN_BLOCK_ID_SIZE) != 0)
+		return WN_ERR_NOT_FOUND;
+	if (key_size != KEY_SIZE)
+		return WN_ERR_CORRUPT;
+	*pagep = page_of_key(key);
+	*bytesp = (const unsigned char *)rocksdb_iter_value(reading->iterator, &size);
+	if (*pagep >= wn__run_page_count(header) || size != wn__run_page_size(header, *pagep))
+		return WN_ERR_CORRUPT;
+	return 0;
+}
+
+static int seek_page(void *arg, const struct wn__run_header *header, uint64_t hash_hi,
+		     const unsigned char **bytesp, uint64_t *pagep)
+{
+	struct reading *reading = arg;
+	char key[KEY_SIZE];
+
+	make_key(reading->id, hash_hi, 0, key);
+	rocksdb_iter_seek(reading->iterator, key, sizeof(key));
+	return take_current(reading, header, bytesp, pagep);
+}
+
+/* Pages are asked for one after the other, or beside the one that was sought. */
 static int bring_page(void *arg, const struct wn__run_header *header, uint64_t page,
 		      unsigned char *buffer, const unsigned char **bytesp)
 {
 	struct reading *reading = arg;
-	size_t expected = wn__run_page_size(header, page), size = reading->first_size;
-	int err = 0;
+	uint64_t at;
+	int err = take_current(reading, header, bytesp, &at);
 
-	*bytesp = page == 0 ? reading->first : buffer;
-	if (page != 0)
-		err = get_page(reading->family, header->run.id, page, buffer, expected, &size);
-	/* A page that is not there: the run was dropped a moment ago. */
-	if (!err && size != expected)
-		err = WN_ERR_CORRUPT;
+	(void)buffer;
+	if (err == WN_ERR_NOT_FOUND)
+		err = seek_page(arg, header, 0, bytesp, &at);
+	while (!err && at != page) {
+		uint64_t last = at;
+
+		if (at < page)
+			rocksdb_iter_next(reading->iterator);
+		else
+			rocksdb_iter_prev(reading->iterator);
+		err = take_current(reading, header, bytesp, &at);
+		/* Pages are in order, and none is missing; if the run was dropped a moment
+		 * ago, all are. */
+		if (!err && at != (last < page ? last + 1 : last - 1))
+			err = WN_ERR_CORRUPT;
+	}
 	return err;
 }
 
 static int start_reading(struct family_runs *family, const unsigned char *id,
 			 struct reading *reading, struct wn__run_pages *pages)
 {
-	int err;
+	struct known_run known;
 
-	reading->family = family;
-	*pages = (struct wn__run_pages){.read = bring_page, .arg = reading};
-	err = get_page(family, id, 0, reading->first, WN__RUN_HEADER_SIZE, &reading->first_size);
-	if (!err)
-		err = wn__run_header_get(reading->first, &pages->header);
-	if (!err && memcmp(pages->header.run.id, id, WN_BLOCK_ID_SIZE) != 0)
-		err = WN_ERR_MISMATCH;
-	return err;
+	if (!is_known(family, id, &known))
+		return WN_ERR_NOT_FOUND;
+	if (known.error)
+		return known.error;
+	*reading = (struct reading){.family = family, .id = id};
+	reading->iterator =
+		rocksdb_create_iterator_cf(family->db, family->read_options, family->family);
+	*pages = (struct wn__run_pages){
+		.header = known.header, .read = bring_page, .seek = seek_page, .arg = reading};
+	return 0;
 }
 
 static int family_lookup(struct wn__runs *runs, const struct wn__run *run, uint64_t minirun,
-			 uint32_t rank, struct wn__run_entry *entryp)
+			 uint32_t rank, struct wn__run_entry *entries, size_t max, size_t *countp)
 {
 	struct wn__run_pages pages;
 	struct reading reading;
@@ -149,8 +270,9 @@ static int family_lookup(struct wn__runs *runs, const struct wn__run *run, uint6
 
 	if (err)
 		return err;
-	err = wn__run_pages_lookup(&pages, run, minirun, rank, entryp);
-	wn__runs_count(&runs->stats.reads, pages.reads + 1);
+	err = wn__run_pages_lookup(&pages, run, minirun, rank, entries, max, countp);
+	wn__runs_count(&runs->stats.reads, pages.reads);
+	rocksdb_iter_destroy(reading.iterator);
 	return err;
 }
 
@@ -165,10 +287,60 @@ static int family_stream(struct wn__runs *runs, const unsigned char *id, wn__run
 		return err;
 	err = wn__run_pages_stream(&pages, fn, arg);
 	wn__runs_count(&runs->stats.reads, pages.reads);
+	rocksdb_iter_destroy(reading.iterator);
 	return err;
 }
 
+/* ---- delete ------------------------------------------------------------- */
+
+/* Is there a key of these runs, or of one between them? */
+static bool has_keys(struct family_runs *family, const unsigned char *first, const char *limit)
+{
+	rocksdb_iterator_t *iterator =
+		rocksdb_create_iterator_cf(family->db, family->read_options, family->family);
+	size_t size = 0;
+	const char *key;
+	bool found;
+
+	rocksdb_iter_seek(iterator, (const char *)first, WN_BLOCK_ID_SIZE);
+	key = rocksdb_iter_valid(iterator) ? rocksdb_iter_key(iterator, &size) : NULL;
+	found = key && memcmp(key, limit, size < WN_BLOCK_ID_SIZE ? size : WN_BLOCK_ID_SIZE) <= 0;
+	rocksdb_iter_destroy(iterator);
+	return found;
+}
+
+/* The keys of the runs from one id to another. Files that hold nothing else go at once.
+ * Keys that are left, as in a file that was compacted after all or holds other runs as
+ * well, are covered by a tombstone. */
+static int delete_keys(struct family_runs *family, const unsigned char *first,
+		       const unsigned char *last)
+{
+	char limit[LIMIT_SIZE], *text = NULL;
+	const char *start = (const char *)first;
+	int err;
+
+	make_limit(last, limit);
+	rocksdb_delete_file_in_range_cf(family->db, family->family, start, WN_BLOCK_ID_SIZE, limit,
+					sizeof(limit), &text);
+	err = take_error(text);
+	if (err || !has_keys(family, first, limit))
+		return err;
+	text = NULL;
+	rocksdb_delete_range_cf(family->db, family->write_options, family->family, start,
+				WN_BLOCK_ID_SIZE, limit, sizeof(limit), &text);
+	return take_error(text);
+}
+
 /* ---- put ---------------------------------------------------------------- */
+
+/* The first 64 bits of the page's last hash. */
+static uint64_t last_hash(const struct wn__run_header *header, const struct wn_hash *hashes,
+			  uint64_t page)
+{
+	size_t count = wn__run_page_hashes(header, page);
+
+	return count ? hashes[wn__run_page_first(header, page) + count - 1].hi : 0;
+}
 
 static int write_pages(rocksdb_sstfilewriter_t *writer, const struct wn__run_header *header,
 		       const struct wn_hash *hashes)
@@ -180,17 +352,53 @@ static int write_pages(rocksdb_sstfilewriter_t *writer, const struct wn__run_hea
 	for (uint64_t page = 0; page < count && !text; page++) {
 		size_t size = wn__run_page_put(bytes, header, page, hashes);
 
-		make_key(header->run.id, page, key);
+		make_key(header->run.id, last_hash(header, hashes, page), page, key);
 		rocksdb_sstfilewriter_put(writer, key, sizeof(key), (const char *)bytes, size,
 					  &text);
 	}
-	if (!text)
-		rocksdb_sstfilewriter_finish(writer, &text);
 	return take_error(text);
 }
 
-static int write_file(struct family_runs *family, const struct wn__run_header *header,
-		      const struct wn_hash *hashes, const char *path)
+/* RocksDB's writer truncates what it finds under the name: so that is an empty file that
+ * was made just now, and nobody else's. */
+static int reserve_name(const char *path)
+{
+	int fd, err = wn__file_create(AT_FDCWD, path, &fd);
+
+	if (!err && close(fd) < 0)
+		err = errno;
+	return err;
+}
+
+/* A run on its way into the store. */
+struct arrival {
+	struct known_run *known;
+	struct wn__run_put *put;
+};
+
+/* In the order of their ids, which is that of the keys. */
+static int compare_arrivals(const void *a, const void *b)
+{
+	const struct arrival *left = a, *right = b;
+
+	return memcmp(left->put->run->id, right->put->run->id, WN_BLOCK_ID_SIZE);
+}
+
+static int write_runs(rocksdb_sstfilewriter_t *writer, const struct arrival *arrivals,
+		      size_t count)
+{
+	char *text = NULL;
+	int err = 0;
+
+	for (size_t i = 0; i < count && !err; i++)
+		err = write_pages(writer, &arrivals[i].known->header, arrivals[i].put->hashes);
+	if (!err)
+		rocksdb_sstfilewriter_finish(writer, &text);
+	return err ? err : take_error(text);
+}
+
+static int write_file(struct family_runs *family, const struct arrival *arrivals, size_t count,
+		      const char *path)
 {
 	rocksdb_sstfilewriter_t *writer =
 		rocksdb_sstfilewriter_create(family->env_options, family->options);
@@ -200,198 +408,253 @@ static int write_file(struct family_runs *family, const struct wn__run_header *h
 	rocksdb_sstfilewriter_open(writer, path, &text);
 	err = take_error(text);
 	if (!err)
-		err = write_pages(writer, header, hashes);
+		err = write_runs(writer, arrivals, count);
 	rocksdb_sstfilewriter_destroy(writer);
 	return err;
 }
 
-static void account(struct family_runs *family, const struct wn__run_header *header, uint64_t sign)
-{
-	wn__runs_count(&family->base.stats.runs, sign);
-	wn__runs_count(&family->base.stats.bytes, sign * wn__run_size(header));
-}
-
-/* The run's header, if it has one that can be read. */
-static bool get_header(struct family_runs *family, const unsigned char *id,
-		       struct wn__run_header *headerp)
-{
-	struct wn__run_pages pages;
-	struct reading reading;
-	int err = start_reading(family, id, &reading, &pages);
-
-	*headerp = pages.header;
-	return !err;
-}
-
-static int ingest_file(struct family_runs *family, const struct wn__run_header *header,
-		       const char *path)
+static int ingest_file(struct family_runs *family, const char *path)
 {
 	const char *paths[] = {path};
-	struct wn__run_header old;
-	bool had = get_header(family, header->run.id, &old);
 	char *text = NULL;
-	int err;
 
 	rocksdb_ingest_external_file_cf(family->db, family->family, paths, 1,
 					family->ingest_options, &text);
-	err = take_error(text);
-	if (err)
-		return err;
-	if (had)
-		account(family, &old, UINT64_MAX);
-	account(family, header, 1);
-	return 0;
+	return take_error(text);
+}
+
+/* Whatever happens, nothing is left in the directory. */
+static int write_and_ingest(struct family_runs *family, const struct arrival *arrivals,
+			    size_t count)
+{
+	size_t size = strlen(family->directory) + 32;
+	char *path = wn__alloc(size);
+	int err;
+
+	if (!path)
+		return ENOMEM;
+	snprintf(path, size, "%s/run-%" PRIu64 ".sst", family->directory, ++family->files);
+	err = reserve_name(path);
+	if (!err) {
+		err = write_file(family, arrivals, count, path);
+		if (!err)
+			err = ingest_file(family, path);
+		unlink(path);
+	}
+	free(path);
+	return err;
+}
+
+/* Another run of the same id has other keys: its pages would stand between the new ones. */
+static int make_way(struct family_runs *family, const struct wn__run_header *header)
+{
+	struct known_run old;
+	int err;
+
+	if (!is_known(family, header->run.id, &old) ||
+	    (!old.error && old.header.digest == header->digest))
+		return 0;
+	err = delete_keys(family, header->run.id, header->run.id);
+	if (!err)
+		forget_run(family, header->run.id);
+	return err;
+}
+
+/* Those that can be put: the number of them. The others' errors are set. */
+static size_t prepare(struct family_runs *family, struct wn__run_put *puts, size_t count,
+		      struct arrival *arrivals)
+{
+	size_t ready = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		struct wn__run_put *put = &puts[i];
+		struct known_run *known = put->err ? NULL : wn__calloc(1, sizeof(*known));
+
+		if (put->err)
+			continue;
+		put->err = ENOMEM;
+		if (!known)
+			continue;
+		wn__run_header_init(&known->header, put->run, put->hash_bytes);
+		put->err = make_way(family, &known->header);
+		if (put->err)
+			free(known);
+		else
+			arrivals[ready++] = (struct arrival){known, put};
+	}
+	return ready;
+}
+
+/* All in one file. */
+static void put_arrivals(struct family_runs *family, struct arrival *arrivals, size_t count)
+{
+	int err;
+
+	qsort(arrivals, count, sizeof(*arrivals), compare_arrivals);
+	err = count ? write_and_ingest(family, arrivals, count) : 0;
+	for (size_t i = 0; i < count; i++) {
+		arrivals[i].put->err = err;
+		if (err)
+			free(arrivals[i].known);
+		else
+			arrivals[i].put->err = remember_run(family, arrivals[i].known);
+	}
+}
+
+static void fail_puts(struct wn__run_put *puts, size_t count, int err)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (!puts[i].err)
+			puts[i].err = err;
+	}
+}
+
+static void family_put_many(struct wn__runs *runs, struct wn__run_put *puts, size_t count)
+{
+	struct family_runs *family = to_family(runs);
+	struct arrival *arrivals;
+
+	if (!family->directory) {
+		fail_puts(puts, count, WN_ERR_READONLY);
+		return;
+	}
+	arrivals = wn__calloc(count, sizeof(*arrivals));
+	if (!arrivals) {
+		fail_puts(puts, count, ENOMEM);
+		return;
+	}
+	pthread_mutex_lock(&family->change);
+	put_arrivals(family, arrivals, prepare(family, puts, count, arrivals));
+	pthread_mutex_unlock(&family->change);
+	free(arrivals);
 }
 
 static int family_put(struct wn__runs *runs, const struct wn__run *run,
 		      const struct wn_hash *hashes, unsigned hash_bytes)
 {
-	struct family_runs *family = to_family(runs);
-	size_t size = family->directory ? strlen(family->directory) + 32 : 0;
-	char *path = size ? wn__alloc(size) : NULL;
-	struct wn__run_header header;
-	int err;
+	struct wn__run_put put = {.run = run, .hashes = hashes, .hash_bytes = hash_bytes};
 
-	if (!path)
-		return size ? ENOMEM : WN_ERR_READONLY;
-	wn__run_header_init(&header, run, hash_bytes);
-	pthread_mutex_lock(&family->change);
-	snprintf(path, size, "%s/run-%" PRIu64 ".sst", family->directory, ++family->files);
-	err = write_file(family, &header, hashes, path);
-	if (!err)
-		err = ingest_file(family, &header, path);
-	unlink(path); /* ingesting moved it, or left a second name, or failed */
-	pthread_mutex_unlock(&family->change);
-	free(path);
-	return err;
+	family_put_many(runs, &put, 1);
+	return put.err;
 }
 
 /* ---- drop and list ------------------------------------------------------ */
 
-/* Files that hold the run and nothing else go at once. Keys that are left, as in a
- * file that was compacted after all, are covered by a tombstone. */
-static int delete_keys(struct family_runs *family, const unsigned char *id)
+static int drop_range(struct family_runs *family, const unsigned char *first,
+		      const unsigned char *last)
 {
-	char start[KEY_SIZE], limit[LIMIT_SIZE], *text = NULL;
-	unsigned char buffer[WN__RUN_PAGE_SIZE];
-	size_t size;
-	int err;
-
-	make_key(id, 0, start);
-	make_limit(id, limit);
-	rocksdb_delete_file_in_range_cf(family->db, family->family, start, sizeof(start), limit,
-					sizeof(limit), &text);
-	err = take_error(text);
-	if (err || get_page(family, id, 0, buffer, 0, &size) == WN_ERR_NOT_FOUND)
-		return err;
-	text = NULL;
-	rocksdb_delete_range_cf(family->db, family->write_options, family->family, start,
-				sizeof(start), limit, sizeof(limit), &text);
-	return take_error(text);
+	return family->directory ? delete_keys(family, first, last) : WN_ERR_READONLY;
 }
 
 static int family_drop(struct wn__runs *runs, const unsigned char *id)
 {
 	struct family_runs *family = to_family(runs);
-	unsigned char buffer[WN__RUN_PAGE_SIZE];
-	struct wn__run_header header;
-	size_t size;
-	bool had;
+	struct known_run known;
 	int err;
 
-	if (!family->directory)
-		return WN_ERR_READONLY;
 	pthread_mutex_lock(&family->change);
-	had = get_header(family, id, &header);
-	err = had ? 0 : get_page(family, id, 0, buffer, 0, &size);
-	if (err != WN_ERR_NOT_FOUND)
-		err = delete_keys(family, id);
-	if (had && !err)
-		account(family, &header, UINT64_MAX);
+	err = is_known(family, id, &known) ? drop_range(family, id, id) : WN_ERR_NOT_FOUND;
+	if (!err)
+		forget_run(family, id);
 	pthread_mutex_unlock(&family->change);
 	return err;
 }
 
-/* What the first key found of a run, and its value, say of it. */
-static struct wn__run_info read_info(const char *key, size_t key_size, const char *value,
-				     size_t size)
+/* How many ids at the beginning share a prefix: the filters of one table, and nobody else's
+ * are between them. */
+static size_t count_together(const unsigned char (*ids)[WN_BLOCK_ID_SIZE], size_t count)
 {
-	struct wn__run_info info = {.error = WN_ERR_CORRUPT};
-	char first[KEY_SIZE];
-	struct wn__run_header header;
+	size_t together = 1;
 
-	memcpy(info.run.id, key, key_size < WN_BLOCK_ID_SIZE ? key_size : WN_BLOCK_ID_SIZE);
-	make_key(info.run.id, 0, first);
-	if (key_size != KEY_SIZE || memcmp(key, first, KEY_SIZE) != 0 || size < WN__RUN_HEADER_SIZE)
-		return info;
-	info.error = wn__run_header_get((const unsigned char *)value, &header);
-	if (!info.error && memcmp(header.run.id, info.run.id, WN_BLOCK_ID_SIZE) != 0)
-		info.error = WN_ERR_MISMATCH;
-	return info.error ? info : wn__run_header_info(&header);
+	while (together < count && memcmp(ids[together], ids[0], WN__ID_PREFIX_SIZE) == 0)
+		together++;
+	return together;
 }
 
-static int list_from(rocksdb_iterator_t *iterator, struct wn__run_infos *list)
+static size_t family_drop_many(struct wn__runs *runs,
+			       const unsigned char (*ids)[WN_BLOCK_ID_SIZE], size_t count)
 {
-	char limit[LIMIT_SIZE], *text = NULL;
+	struct family_runs *family = to_family(runs);
+	size_t together, dropped = 0;
+	struct known_run known;
 
-	rocksdb_iter_seek_to_first(iterator);
-	while (rocksdb_iter_valid(iterator)) {
-		size_t key_size, size;
-		const char *key = rocksdb_iter_key(iterator, &key_size);
-		const char *value = rocksdb_iter_value(iterator, &size);
-		struct wn__run_info info = read_info(key, key_size, value, size);
-		int err = wn__run_infos_add(list, &info);
-
-		if (err)
-			return err;
-		make_limit(info.run.id, limit);
-		rocksdb_iter_seek(iterator, limit, sizeof(limit));
+	pthread_mutex_lock(&family->change);
+	for (; count > 0; ids += together, count -= together) {
+		together = count_together(ids, count);
+		if (drop_range(family, ids[0], ids[together - 1]))
+			continue;
+		for (size_t i = 0; i < together; i++) {
+			dropped += is_known(family, ids[i], &known);
+			forget_run(family, ids[i]);
+		}
 	}
-	rocksdb_iter_get_error(iterator, &text);
-	return take_error(text);
+	pthread_mutex_unlock(&family->change);
+	return dropped;
+}
+
+static struct wn__run_info info_of(const struct known_run *known)
+{
+	struct wn__run_info info = {.error = known->error};
+
+	if (!known->error)
+		return wn__run_header_info(&known->header);
+	memcpy(info.run.id, known->header.run.id, WN_BLOCK_ID_SIZE);
+	return info;
 }
 
 static int family_list(struct wn__runs *runs, struct wn__run_info **infosp, size_t *countp)
 {
 	struct family_runs *family = to_family(runs);
-	rocksdb_iterator_t *iterator =
-		rocksdb_create_iterator_cf(family->db, family->read_options, family->family);
-	struct wn__run_infos list = {NULL, 0, 0};
-	int err = list_from(iterator, &list);
+	const struct known_run *known;
+	struct wn__run_info *infos;
+	size_t place = 0, count = 0;
 
-	rocksdb_iter_destroy(iterator);
-	if (err) {
-		free(list.infos);
-		return err;
-	}
-	*infosp = list.infos;
-	*countp = list.count;
+	pthread_mutex_lock(&family->lock);
+	infos = wn__calloc(family->known.count + 1, sizeof(*infos));
+	while (infos && (known = wn__ids_next(&family->known, &place)))
+		infos[count++] = info_of(known);
+	pthread_mutex_unlock(&family->lock);
+	if (!infos)
+		return ENOMEM;
+	*infosp = infos;
+	*countp = count;
 	return 0;
 }
 
 /* ---- open and close ----------------------------------------------------- */
 
+static bool is_scratch(const char *name)
+{
+	size_t size = strlen(name);
+
+	return strncmp(name, "run-", 4) == 0 && size > 8 && strcmp(name + size - 4, ".sst") == 0;
+}
+
+/* Early versions moved files, and what their crash left may be a second name of a live
+ * file: it must go, and is never written to. */
 static int sweep_directory(const char *directory)
 {
 	DIR *stream = opendir(directory);
 	struct dirent *entry;
+	int err = 0;
 
 	if (!stream)
 		return errno;
-	while ((entry = readdir(stream))) {
-		size_t size = strlen(entry->d_name);
-
-		if (strncmp(entry->d_name, "run-", 4) == 0 && size > 8 &&
-		    strcmp(entry->d_name + size - 4, ".sst") == 0)
-			unlinkat(dirfd(stream), entry->d_name, 0);
+	for (errno = 0; !err && (entry = readdir(stream)); errno = 0) {
+		if (is_scratch(entry->d_name) && unlinkat(dirfd(stream), entry->d_name, 0) < 0 &&
+		    errno != ENOENT)
+			err = errno;
 	}
+	if (!err)
+		err = errno;
 	closedir(stream);
-	return 0;
+	return err;
 }
 
 static int open_directory(struct family_runs *family, const char *directory)
 {
 	size_t size = directory ? strlen(directory) + 1 : 0;
+	int err;
 
 	if (!directory)
 		return 0;
@@ -401,48 +664,99 @@ static int open_directory(struct family_runs *family, const char *directory)
 	memcpy(family->directory, directory, size);
 	if (mkdir(directory, 0700) < 0 && errno != EEXIST)
 		return errno;
-	return sweep_directory(directory);
+	err = sweep_directory(directory);
+	return err ? err : wn__directory_is_ours(directory);
 }
 
 static void make_options(struct family_runs *family)
 {
 	family->options = rocksdb_options_create();
 	rocksdb_options_set_compression(family->options, rocksdb_no_compression);
+	wn__shim_index_whole_keys(family->options);
 	family->env_options = rocksdb_envoptions_create();
 	family->read_options = rocksdb_readoptions_create();
 	family->write_options = rocksdb_writeoptions_create();
 	family->ingest_options = rocksdb_ingestexternalfileoptions_create();
-	rocksdb_ingestexternalfileoptions_set_move_files(family->ingest_options, 1);
+	rocksdb_ingestexternalfileoptions_set_move_files(family->ingest_options, 0);
+	wn__shim_ingest_unchanged(family->ingest_options);
 }
 
 static void family_destroy(struct wn__runs *runs)
 {
 	struct family_runs *family = to_family(runs);
+	struct known_run *known;
+	size_t place = 0;
 
 	rocksdb_options_destroy(family->options);
 	rocksdb_envoptions_destroy(family->env_options);
 	rocksdb_readoptions_destroy(family->read_options);
 	rocksdb_writeoptions_destroy(family->write_options);
 	rocksdb_ingestexternalfileoptions_destroy(family->ingest_options);
+	while ((known = wn__ids_next(&family->known, &place)))
+		free(known);
+	wn__ids_fini(&family->known);
+	pthread_mutex_destroy(&family->lock);
 	pthread_mutex_destroy(&family->change);
 	free(family->directory);
 	free(family);
 }
 
-/* How many runs there are already, and how much they take. */
-static int count_runs(struct family_runs *family)
+/* What the first key found of a run, and its value, say of it. Early versions had keys
+ * without the hash: their runs cannot be searched, and are dropped by those who list them. */
+static int read_known(const char *key, size_t key_size, const unsigned char *value, size_t size,
+		      struct known_run *known)
 {
-	struct wn__run_info *infos;
-	size_t count;
-	int err = wn__runs_list(&family->base, &infos, &count);
+	unsigned char id[WN_BLOCK_ID_SIZE] = {0};
 
-	for (size_t i = 0; i < count; i++) {
-		if (infos[i].error)
-			continue;
-		wn__runs_count(&family->base.stats.runs, 1);
-		wn__runs_count(&family->base.stats.bytes, infos[i].bytes);
+	memcpy(id, key, key_size < sizeof(id) ? key_size : sizeof(id));
+	if (key_size == WN_BLOCK_ID_SIZE + 4)
+		known->error = WN_ERR_VERSION;
+	else if (key_size != KEY_SIZE || page_of_key(key) != 0 || size < WN__RUN_HEADER_SIZE)
+		known->error = WN_ERR_CORRUPT;
+	else
+		known->error = wn__run_header_get(value, &known->header);
+	if (!known->error && memcmp(known->header.run.id, id, sizeof(id)) != 0)
+		known->error = WN_ERR_MISMATCH;
+	memcpy(known->header.run.id, id, sizeof(id));
+	return known->error;
+}
+
+static int remember_current(struct family_runs *family, rocksdb_iterator_t *iterator,
+			    unsigned char *id)
+{
+	struct known_run *known = wn__calloc(1, sizeof(*known));
+	size_t key_size, size;
+	const char *key = rocksdb_iter_key(iterator, &key_size);
+	const char *value = rocksdb_iter_value(iterator, &size);
+
+	if (!known)
+		return ENOMEM;
+	read_known(key, key_size, (const unsigned char *)value, size, known);
+	memcpy(id, known->header.run.id, WN_BLOCK_ID_SIZE);
+	return remember_run(family, known);
+}
+
+/* Which runs there are already: their first pages are read here, and then no longer. */
+static int find_runs(struct family_runs *family)
+{
+	rocksdb_iterator_t *iterator =
+		rocksdb_create_iterator_cf(family->db, family->read_options, family->family);
+	unsigned char id[WN_BLOCK_ID_SIZE] = {0};
+	char limit[LIMIT_SIZE], *text = NULL;
+	int err = 0;
+
+	rocksdb_iter_seek_to_first(iterator);
+	while (!err && rocksdb_iter_valid(iterator)) {
+		err = remember_current(family, iterator, id);
+		make_limit(id, limit);
+		rocksdb_iter_seek(iterator, limit, sizeof(limit));
 	}
-	free(infos);
+	rocksdb_iter_get_error(iterator, &text);
+	if (!err)
+		err = take_error(text);
+	else
+		rocksdb_free(text);
+	rocksdb_iter_destroy(iterator);
 	return err;
 }
 
@@ -451,6 +765,8 @@ static const struct wn__runs_ops family_ops = {
 	.lookup = family_lookup,
 	.stream = family_stream,
 	.drop = family_drop,
+	.put_many = family_put_many,
+	.drop_many = family_drop_many,
 	.list = family_list,
 	.destroy = family_destroy,
 };
@@ -468,10 +784,11 @@ int wn__runs_column_family_open(rocksdb_t *db, rocksdb_column_family_handle_t *h
 	family->db = db;
 	family->family = handle;
 	pthread_mutex_init(&family->change, NULL);
+	pthread_mutex_init(&family->lock, NULL);
 	make_options(family);
 	err = open_directory(family, directory);
 	if (!err)
-		err = count_runs(family);
+		err = find_runs(family);
 	if (err) {
 		family_destroy(&family->base);
 		return err;

@@ -11,10 +11,10 @@ WN_BEGIN_DECLS
 /* A store over `family` of `db`; both are borrowed and must outlive it. The family
  * has the default comparator, no filter policy of ours, and no other use.
  *
- * Runs come in as SST files, which are written in `directory` first: a directory of
- * the store's own on the database's file system, made if it is not there. What a
- * crash left in it is swept. If it cannot be made or read, that is an errno. NULL:
- * the store is to be read only, and a put is WN_ERR_READONLY.
+ * Runs come in as SST files, which are written in `directory` first and then copied by
+ * RocksDB: a directory of the store's own, made if it is not there. What a crash left
+ * in it is swept. If it cannot be made, written or swept, that is an errno. NULL: the
+ * store is to be read only, and a put is WN_ERR_READONLY.
  *
  * A put waits for RocksDB, a write stall included: from a flush, a compaction or a
  * listener it would wait for ever. */

@@ -132,7 +132,7 @@ static int open_pack(const struct wn__packs *packs, uint64_t number)
 	if (!path)
 		return -1;
 	wn__pack_path(packs, number, "pack", path);
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	free(path);
 	return fd;
 }

@@ -12,6 +12,7 @@
 #include <winnow/error.h>
 
 #include "alloc.h"
+#include "file.h"
 #include "packs_internal.h"
 
 struct wn__pack_writer {
@@ -134,21 +135,6 @@ int wn__pack_add(struct wn__pack_writer *writer, struct wn__tiny_id id,
 
 /* ---- the file ----------------------------------------------------------- */
 
-static int write_all(int fd, const unsigned char *bytes, size_t size)
-{
-	while (size) {
-		ssize_t done = write(fd, bytes, size);
-
-		if (done < 0 && errno == EINTR)
-			continue;
-		if (done < 0)
-			return errno;
-		bytes += done;
-		size -= (size_t)done;
-	}
-	return 0;
-}
-
 static int write_pack(int fd, const struct wn__pack_writer *writer,
 		      const struct wn__pack_entry *entries)
 {
@@ -169,9 +155,9 @@ static int write_pack(int fd, const struct wn__pack_writer *writer,
 	header.index_sum =
 		XXH3_64bits(bytes + WN__PACK_HEADER_SIZE, size - WN__PACK_HEADER_SIZE);
 	wn__pack_put_header(bytes, &header);
-	err = write_all(fd, bytes, size);
+	err = wn__write_all(fd, bytes, size);
 	if (!err)
-		err = write_all(fd, writer->records, writer->keys * WN__PACK_RECORD_SIZE);
+		err = wn__write_all(fd, writer->records, writer->keys * WN__PACK_RECORD_SIZE);
 	free(bytes);
 	return err;
 }
@@ -186,10 +172,11 @@ static int write_file(const struct wn__pack_writer *writer, const struct wn__pac
 	if (!err) {
 		wn__pack_path(packs, writer->number, "pack", path);
 		wn__pack_path(packs, writer->number, "pack.tmp", temporary);
-		fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-		if (fd < 0 && errno == ENOENT && mkdir(packs->directory, 0700) == 0)
-			fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-		err = fd < 0 ? errno : write_pack(fd, writer, entries);
+		err = wn__file_create(AT_FDCWD, temporary, &fd);
+		if (err == ENOENT && mkdir(packs->directory, 0700) == 0)
+			err = wn__file_create(AT_FDCWD, temporary, &fd);
+		if (!err)
+			err = write_pack(fd, writer, entries);
 	}
 	if (fd >= 0 && close(fd) < 0 && !err)
 		err = errno;

@@ -5,7 +5,12 @@
  * a hash should stand among n of them is known to about sqrt(n) / 2 places, one page
  * for a million keys, and from a page nearby all but exactly. So guess, read, and
  * guess again between what is now known on both sides. Crafted hashes make bad
- * guesses; after a few, halving takes over. */
+ * guesses; after a few, halving takes over.
+ *
+ * A store with an index of its own says which page it should be. Only the pages' own
+ * checksums are trusted: the page is the right one if it begins below the minirun, or if
+ * the page in front of it ends below. With a page taken for the minirun's first that is
+ * not, ranks would be wrong, and a lesson could hide a key. */
 #include <errno.h>
 
 #include "alloc.h"
@@ -62,14 +67,9 @@ struct page {
 	unsigned char buffer[WN__RUN_PAGE_SIZE];
 };
 
-static int read_page(struct wn__run_pages *pages, uint64_t number, struct page *page)
+static int take_page(struct wn__run_pages *pages, uint64_t number, const unsigned char *bytes,
+		     struct page *page)
 {
-	const unsigned char *bytes;
-	int err;
-
-	err = pages->read(pages->arg, &pages->header, number, page->buffer, &bytes);
-	if (err)
-		return err;
 	pages->reads++;
 	if (!wn__run_page_is_whole(&pages->header, number, bytes))
 		return WN_ERR_CORRUPT;
@@ -78,6 +78,14 @@ static int read_page(struct wn__run_pages *pages, uint64_t number, struct page *
 	page->first = wn__run_page_first(&pages->header, number);
 	page->count = wn__run_page_hashes(&pages->header, number);
 	return 0;
+}
+
+static int read_page(struct wn__run_pages *pages, uint64_t number, struct page *page)
+{
+	const unsigned char *bytes;
+	int err = pages->read(pages->arg, &pages->header, number, page->buffer, &bytes);
+
+	return err ? err : take_page(pages, number, bytes, page);
 }
 
 static struct wn_hash hash_at(const struct wn__run_pages *pages, const struct page *page,
@@ -172,42 +180,44 @@ static void lower_high(struct bracket *bracket, const struct page *page, uint64_
 	bracket->high_value = (double)first;
 }
 
-/* Read the page that has the first hash whose minirun is not below. The run must
- * have hashes. WN_ERR_NOT_FOUND if all are below. */
-static int find_page(struct wn__run_pages *pages, uint64_t minirun, struct page *page)
+/* The first 64 bits of the smallest hash that is of the minirun. */
+static uint64_t smallest_of(const struct wn__run *run, uint64_t minirun)
 {
-	const struct wn__run_header *header = &pages->header;
-	struct bracket bracket = bracket_all(header);
+	uint64_t miniruns = run->slots << run->remainder_bits;
 
-	while (bracket.low < bracket.high) {
-		uint64_t number = guess_page(&bracket, header, minirun);
-		uint64_t first, last;
-		int err = read_page(pages, number, page);
-
-		if (err)
-			return err;
-		first = minirun_at(pages, page, 0);
-		last = minirun_at(pages, page, page->count - 1);
-		if (last < minirun)
-			raise_low(&bracket, page, last);
-		else if (first < minirun || number == bracket.low)
-			return 0;
-		else
-			lower_high(&bracket, page, first);
-	}
-	if (bracket.low == wn__run_page_count(header))
-		return WN_ERR_NOT_FOUND;
-	return read_page(pages, bracket.low, page);
+	if (minirun >= miniruns)
+		return UINT64_MAX;
+	return (uint64_t)(((wn__u128)minirun << 64) / miniruns);
 }
 
-/* ---- lookup ------------------------------------------------------------- */
-
-static bool is_run_of(const struct wn__run *stored, const struct wn__run *wanted)
+/* The page that the store's index says, or, if it says none, the last. */
+static int seek_page(struct wn__run_pages *pages, uint64_t minirun, struct page *page)
 {
-	return memcmp(stored->id, wanted->id, sizeof(stored->id)) == 0 &&
-	       stored->key_count == wanted->key_count && stored->slots == wanted->slots &&
-	       stored->secret_id == wanted->secret_id &&
-	       stored->remainder_bits == wanted->remainder_bits;
+	const struct wn__run_header *header = &pages->header;
+	uint64_t number, count = wn__run_page_count(header);
+	const unsigned char *bytes;
+	int err = pages->seek(pages->arg, header, smallest_of(&header->run, minirun), &bytes,
+			      &number);
+
+	if (err == WN_ERR_NOT_FOUND)
+		return read_page(pages, count - 1, page);
+	if (!err && number >= count)
+		err = WN_ERR_CORRUPT;
+	return err ? err : take_page(pages, number, bytes, page);
+}
+
+/* The next page to read. With an index the first was all but right, and the next is beside
+ * it. */
+static int read_next(struct wn__run_pages *pages, struct bracket *bracket, uint64_t minirun,
+		     struct page *page)
+{
+	uint64_t all = wn__run_page_count(&pages->header);
+
+	if (!pages->seek)
+		return read_page(pages, guess_page(bracket, &pages->header, minirun), page);
+	if (bracket->guesses++ == 0)
+		return seek_page(pages, minirun, page);
+	return read_page(pages, bracket->high < all ? bracket->high - 1 : bracket->low, page);
 }
 
 /* The bits of the fraction that the known bits of the hash fix: those in which the
@@ -224,44 +234,114 @@ static unsigned known_fraction_bits(const struct wn__run_header *header, struct 
 	return wn__common_prefix(low.hi, low.lo, high.hi, high.lo);
 }
 
+/* Is this hash's minirun known? wn__runs_put() keeps no other run; whoever wrote this
+ * one, ranks and gaps in it mean nothing. */
+static int check_minirun(const struct wn__run_pages *pages, const struct page *page, size_t index)
+{
+	const struct wn__run_header *header = &pages->header;
+
+	return known_fraction_bits(header, hash_at(pages, page, index)) <
+			       header->run.remainder_bits ? WN_ERR_CORRUPT : 0;
+}
+
+/* Read the page that has the first hash whose minirun is not below. The run must
+ * have hashes. WN__RUN_NO_PLACE if all are below: the last page was seen. All hashes
+ * before the page are below: it is the first, or the one before it was seen. */
+static int find_page(struct wn__run_pages *pages, uint64_t minirun, struct page *page)
+{
+	const struct wn__run_header *header = &pages->header;
+	struct bracket bracket = bracket_all(header);
+
+	while (bracket.low < bracket.high) {
+		uint64_t first, last;
+		int err = read_next(pages, &bracket, minirun, page);
+
+		if (err)
+			return err;
+		first = minirun_at(pages, page, 0);
+		last = minirun_at(pages, page, page->count - 1);
+		if (last < minirun) {
+			err = check_minirun(pages, page, page->count - 1);
+			if (err)
+				return err;
+			raise_low(&bracket, page, last);
+		} else if (first < minirun || page->number == bracket.low) {
+			return 0;
+		} else {
+			lower_high(&bracket, page, first);
+		}
+	}
+	if (bracket.low == wn__run_page_count(header))
+		return WN__RUN_NO_PLACE;
+	return read_page(pages, bracket.low, page);
+}
+
+/* ---- lookup ------------------------------------------------------------- */
+
+static bool is_run_of(const struct wn__run *stored, const struct wn__run *wanted)
+{
+	return memcmp(stored->id, wanted->id, sizeof(stored->id)) == 0 &&
+	       stored->key_count == wanted->key_count && stored->slots == wanted->slots &&
+	       stored->secret_id == wanted->secret_id &&
+	       stored->remainder_bits == wanted->remainder_bits;
+}
+
 /* Go from the page with the minirun's first hash to the one `index` is on. */
 static int turn_to(struct wn__run_pages *pages, struct page *page, uint64_t index)
 {
 	if (index >= pages->header.run.key_count)
-		return WN_ERR_NOT_FOUND;
+		return WN__RUN_NO_PLACE;
 	if (index < page->first + page->count)
 		return 0;
 	return read_page(pages, wn__run_page_of(&pages->header, index), page);
 }
 
-int wn__run_pages_lookup(struct wn__run_pages *pages, const struct wn__run *run, uint64_t minirun,
-			 uint32_t rank, struct wn__run_entry *entryp)
+/* The hash of this number, which must be of the minirun. */
+static int get_entry(struct wn__run_pages *pages, struct page *page, uint64_t index,
+		     uint64_t minirun, struct wn__run_entry *entryp)
 {
+	const struct wn__run *run = &pages->header.run;
 	struct wn__run_entry entry;
-	struct page page;
-	uint64_t index;
-	int err;
+	int err = turn_to(pages, page, index);
 
-	if (!is_run_of(&pages->header.run, run))
-		return WN_ERR_MISMATCH;
-	if (run->key_count == 0)
-		return WN_ERR_NOT_FOUND;
-	err = find_page(pages, minirun, &page);
 	if (err)
 		return err;
-	index = page.first + find_in_page(pages, &page, minirun) + rank;
-	err = turn_to(pages, &page, index);
-	if (err)
-		return err;
-	entry.hash = hash_at(pages, &page, (size_t)(index - page.first));
+	entry.hash = hash_at(pages, page, (size_t)(index - page->first));
+	/* A hash above is above, whatever of it is not known. */
 	if (minirun_of(run, entry.hash) != minirun)
-		return WN_ERR_NOT_FOUND;
+		return WN__RUN_NO_PLACE;
 	entry.fraction_bits = known_fraction_bits(&pages->header, entry.hash);
-	/* wn__runs_put() keeps no such run; whoever wrote this one, ranks in it mean nothing. */
 	if (entry.fraction_bits < run->remainder_bits)
 		return WN_ERR_CORRUPT;
 	*entryp = entry;
 	return 0;
+}
+
+int wn__run_pages_lookup(struct wn__run_pages *pages, const struct wn__run *run, uint64_t minirun,
+			 uint32_t rank, struct wn__run_entry *entries, size_t max, size_t *countp)
+{
+	struct page page;
+	uint64_t index;
+	size_t first;
+	int err;
+
+	*countp = 0;
+	if (!is_run_of(&pages->header.run, run))
+		return WN_ERR_MISMATCH;
+	if (run->key_count == 0) /* no page to see it in */
+		return WN_ERR_NOT_FOUND;
+	err = find_page(pages, minirun, &page);
+	if (err)
+		return err;
+	first = find_in_page(pages, &page, minirun);
+	if (first > 0)
+		err = check_minirun(pages, &page, first - 1);
+	index = page.first + first + rank;
+	while (!err && *countp < max) {
+		err = get_entry(pages, &page, index + *countp, minirun, &entries[*countp]);
+		*countp += !err;
+	}
+	return err;
 }
 
 /* ---- stream ------------------------------------------------------------- */

@@ -10,9 +10,16 @@
 typedef int wn__page_read_fn(void *arg, const struct wn__run_header *header, uint64_t page,
 			     unsigned char *buffer, const unsigned char **bytesp);
 
+/* In a store with an index: bring the page that should have the first hash whose first 64
+ * bits are not below, and say which one it is. It is a hint, and need not be true.
+ * WN_ERR_NOT_FOUND: there is none. */
+typedef int wn__page_seek_fn(void *arg, const struct wn__run_header *header, uint64_t hash_hi,
+			     const unsigned char **bytesp, uint64_t *pagep);
+
 struct wn__run_pages {
 	struct wn__run_header header; /* checked */
 	wn__page_read_fn *read;
+	wn__page_seek_fn *seek; /* NULL: pages are found by guessing */
 	void *arg;
 	uint64_t reads; /* pages read so far */
 };
@@ -33,10 +40,10 @@ struct wn__run_infos {
 
 WN_PUBLIC int wn__run_infos_add(struct wn__run_infos *list, const struct wn__run_info *info);
 
-/* As wn__runs_lookup() and wn__runs_stream(). */
+/* As wn__runs_lookup_minirun() and wn__runs_stream(). */
 WN_PUBLIC int wn__run_pages_lookup(struct wn__run_pages *pages, const struct wn__run *run,
 				   uint64_t minirun, uint32_t rank,
-				   struct wn__run_entry *entryp);
+				   struct wn__run_entry *entries, size_t max, size_t *countp);
 WN_PUBLIC int wn__run_pages_stream(struct wn__run_pages *pages, wn__run_visit_fn *fn, void *arg);
 
 #endif /* WN_RUN_PAGES_H */

@@ -180,7 +180,7 @@ static struct wn__run_pages pages_of(struct image *image)
 }
 
 static int memory_lookup(struct wn__runs *runs, const struct wn__run *run, uint64_t minirun,
-			 uint32_t rank, struct wn__run_entry *entryp)
+			 uint32_t rank, struct wn__run_entry *entries, size_t max, size_t *countp)
 {
 	struct image *image = acquire(to_memory(runs), run->id);
 	struct wn__run_pages pages;
@@ -189,7 +189,7 @@ static int memory_lookup(struct wn__runs *runs, const struct wn__run *run, uint6
 	if (!image)
 		return WN_ERR_NOT_FOUND;
 	pages = pages_of(image);
-	err = wn__run_pages_lookup(&pages, run, minirun, rank, entryp);
+	err = wn__run_pages_lookup(&pages, run, minirun, rank, entries, max, countp);
 	wn__runs_count(&runs->stats.reads, pages.reads);
 	release(image);
 	return err;

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "alloc.h"
+#include "file.h"
 #include "run_pages.h"
 #include "sidecar.h"
 
@@ -41,21 +42,6 @@ static struct sidecar *to_sidecar(struct wn__runs *runs)
 
 /* ---- put ---------------------------------------------------------------- */
 
-static int write_all(int fd, const unsigned char *bytes, size_t size)
-{
-	while (size) {
-		ssize_t written = write(fd, bytes, size);
-
-		if (written < 0 && errno == EINTR)
-			continue;
-		if (written < 0)
-			return errno;
-		bytes += written;
-		size -= (size_t)written;
-	}
-	return 0;
-}
-
 static int write_pages(int fd, const struct wn__run_header *header, const struct wn_hash *hashes,
 		       unsigned char *buffer)
 {
@@ -66,7 +52,7 @@ static int write_pages(int fd, const struct wn__run_header *header, const struct
 	for (uint64_t page = 0; page < count && !err; page++) {
 		filled += wn__run_page_put(buffer + filled, header, page, hashes);
 		if (filled == (size_t)BUFFER_PAGES * WN__RUN_PAGE_SIZE || page + 1 == count) {
-			err = write_all(fd, buffer, filled);
+			err = wn__write_all(fd, buffer, filled);
 			filled = 0;
 		}
 	}
@@ -88,11 +74,9 @@ static int write_temporary(struct sidecar *sidecar, const struct wn__run_header 
 	buffer = wn__alloc((size_t)BUFFER_PAGES * WN__RUN_PAGE_SIZE);
 	if (!buffer)
 		return ENOMEM;
-	fd = openat(sidecar->directory, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	if (fd < 0) {
-		err = errno;
+	err = wn__file_create(sidecar->directory, name, &fd);
+	if (err)
 		goto err;
-	}
 	err = write_pages(fd, header, hashes, buffer);
 	if (!err && sidecar->sync && fsync(fd) < 0)
 		err = errno;
@@ -192,7 +176,7 @@ static struct wn__run_pages pages_of(struct wn__run_file *file)
 }
 
 static int sidecar_lookup(struct wn__runs *runs, const struct wn__run *run, uint64_t minirun,
-			  uint32_t rank, struct wn__run_entry *entryp)
+			  uint32_t rank, struct wn__run_entry *entries, size_t max, size_t *countp)
 {
 	struct sidecar *sidecar = to_sidecar(runs);
 	struct wn__run_file own, *file;
@@ -203,7 +187,7 @@ static int sidecar_lookup(struct wn__runs *runs, const struct wn__run *run, uint
 	if (err)
 		return err;
 	pages = pages_of(file);
-	err = wn__run_pages_lookup(&pages, run, minirun, rank, entryp);
+	err = wn__run_pages_lookup(&pages, run, minirun, rank, entries, max, countp);
 	wn__runs_count(&runs->stats.reads, pages.reads);
 	wn__run_files_release(&sidecar->files, file);
 	return err;
@@ -357,7 +341,9 @@ static int open_directory(struct sidecar *sidecar, const char *directory)
 	if (!sidecar->read_only && mkdir(directory, 0700) < 0 && errno != EEXIST)
 		return errno;
 	sidecar->directory = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	return sidecar->directory < 0 ? errno : 0;
+	if (sidecar->directory < 0)
+		return errno;
+	return sidecar->read_only ? 0 : wn__directory_is_ours(directory);
 }
 
 int wn__runs_sidecar_open(const char *directory, const struct wn__sidecar_options *options,

@@ -9,7 +9,7 @@
  * place in it is its rank. When a query matches a fingerprint but is not its key,
  * the fingerprint gets further bits of its own key's hash, in extension slots
  * behind it, until the query differs. The bits come from the reverse map, asked
- * with (minirun, rank), which never changes for a fingerprint while it is there.
+ * with (minirun, rank); the rank changes only when a fingerprint before it is removed.
  *
  * Where we differ from the paper: any number of slots, not only powers of two; the
  * fraction is 128 bits long; extensions keep their size when the filter grows or
@@ -34,6 +34,8 @@
 #define DEFAULT_ADAPT_LOAD 0.98
 #define MAX_ADAPT_LOAD 0.99
 #define MAX_SLOTS (UINT64_C(1) << 40)
+#define MIN_STAMPS 64
+#define SLOTS_PER_STAMP 2048 /* between this and half of it */
 
 /* The table goes on behind the last quotient's slot, for what spills over there.
  * At 98% load the chance to need 1,024 such slots is below 1e-18. */
@@ -89,6 +91,32 @@ static uint64_t spill_slots(uint64_t slots)
 	return 64 + (slots < MAX_SPILL_SLOTS ? slots : MAX_SPILL_SLOTS);
 }
 
+/* Every filter starts at a number of its own: a match of one is stale in another. */
+static uint64_t first_stamp(void)
+{
+	static uint64_t filters;
+
+	return __atomic_add_fetch(&filters, 1, __ATOMIC_RELAXED) << 32;
+}
+
+/* Few are enough: a stamp is wanted for as long as a map is read, by as many as
+ * there are threads. */
+static int allocate_stamps(struct wn_aqf *aqf)
+{
+	uint64_t first = first_stamp();
+	uint64_t count = MIN_STAMPS;
+
+	while (count < aqf->table.slots / SLOTS_PER_STAMP)
+		count *= 2;
+	aqf->stamps = wn__alloc_table(count * sizeof(*aqf->stamps));
+	if (!aqf->stamps)
+		return ENOMEM;
+	for (uint64_t at = 0; at < count; at++)
+		aqf->stamps[at] = first;
+	aqf->stamp_mask = count - 1;
+	return 0;
+}
+
 static int allocate_table(struct wn_aqf *aqf)
 {
 	/* One word of padding: wn__slot_window() reads one ahead. */
@@ -102,7 +130,7 @@ static int allocate_table(struct wn_aqf *aqf)
 		return ENOMEM;
 	aqf->table.words = (const unsigned char *)aqf->words;
 	aqf->table.offsets = aqf->offsets;
-	return 0;
+	return allocate_stamps(aqf);
 }
 
 static void set_limits(struct wn_aqf *aqf)
@@ -115,8 +143,8 @@ static void set_limits(struct wn_aqf *aqf)
 	if (aqf->insert_limit == 0)
 		aqf->insert_limit = 1;
 	/* In a table of few slots the percentages leave no room to adapt; the spill
-	 * slots do. */
-	small = aqf->insert_limit + (aqf->insert_limit < 32 ? aqf->insert_limit : 32);
+	 * slots do. 64 are room for one lesson of any length. */
+	small = aqf->insert_limit + (aqf->insert_limit < 64 ? aqf->insert_limit : 64);
 	aqf->adapt_limit = adapt > small ? adapt : small;
 }
 
@@ -168,12 +196,14 @@ void wn_aqf_destroy(struct wn_aqf *aqf)
 	free(aqf->words);
 	free(aqf->offsets);
 	free(aqf->regions);
+	free(aqf->stamps);
 	free(aqf);
 }
 
 uint64_t wn__aqf_used(const struct wn_aqf *aqf)
 {
-	uint64_t used = __atomic_load_n(&aqf->used, __ATOMIC_RELAXED);
+	uint64_t used = __atomic_load_n(&aqf->kept, __ATOMIC_RELAXED) +
+			__atomic_load_n(&aqf->extensions, __ATOMIC_RELAXED);
 
 	for (uint64_t at = 0; at < aqf->region_count; at++)
 		used += (uint64_t)(int64_t)__atomic_load_n(&aqf->regions[at].pending,
@@ -181,32 +211,33 @@ uint64_t wn__aqf_used(const struct wn_aqf *aqf)
 	return used;
 }
 
+uint64_t wn__aqf_fingerprints(const struct wn_aqf *aqf)
+{
+	uint64_t fingerprints = aqf->first_fingerprints;
+
+	for (uint64_t at = 0; at < aqf->region_count; at++)
+		fingerprints += (uint64_t)(int64_t)__atomic_load_n(&aqf->regions[at].fingerprints,
+								   __ATOMIC_RELAXED);
+	return fingerprints;
+}
+
 void wn_aqf_describe(const struct wn_aqf *aqf, struct wn_aqf_info *infop)
 {
 	const struct wn__table *table = &aqf->table;
-	uint64_t fingerprints = aqf->first_fingerprints;
-	uint64_t extensions = aqf->first_extensions;
 
-	for (uint64_t at = 0; at < aqf->region_count; at++) {
-		const struct wn__region *region = &aqf->regions[at];
-
-		fingerprints += (uint64_t)(int64_t)__atomic_load_n(&region->fingerprints,
-								   __ATOMIC_RELAXED);
-		extensions += (uint64_t)(int64_t)__atomic_load_n(&region->extensions,
-								 __ATOMIC_RELAXED);
-	}
 	*infop = (struct wn_aqf_info){
 		.slots = table->slots,
 		.used_slots = wn__aqf_used(aqf),
-		.fingerprints = fingerprints,
-		.extensions = extensions,
+		.fingerprints = wn__aqf_fingerprints(aqf),
+		.extensions = __atomic_load_n(&aqf->extensions, __ATOMIC_RELAXED),
 		.insert_limit = aqf->insert_limit,
 		.adapt_limit = aqf->adapt_limit,
 		.remainder_bits = table->remainder_bits,
 		.extension_bits = table->extension_bits,
 		.tag_bits = table->tag_bits,
 		.bytes = sizeof(*aqf) + (table->blocks * table->block_words + 1) * 8 +
-			 table->blocks + aqf->region_count * sizeof(*aqf->regions),
+			 table->blocks + aqf->region_count * sizeof(*aqf->regions) +
+			 (aqf->stamp_mask + 1) * sizeof(*aqf->stamps),
 	};
-	infop->counters = infop->used_slots - fingerprints - extensions;
+	infop->counters = infop->used_slots - infop->fingerprints - infop->extensions;
 }

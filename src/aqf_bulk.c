@@ -300,8 +300,8 @@ static void end_load(struct wn__loader *loader, struct wn_aqf *aqf)
 {
 	wn__loader_end(loader);
 	aqf->first_fingerprints = loader->fingerprints;
-	aqf->first_extensions = loader->extensions;
-	aqf->used = loader->fingerprints + loader->extensions + loader->counters;
+	aqf->extensions = loader->extensions;
+	aqf->kept = loader->fingerprints + loader->counters;
 }
 
 /* ---- whole filters ------------------------------------------------------ */

@@ -16,10 +16,15 @@ struct wn_aqf {
 	uint8_t *offsets;
 	struct wn__region *regions;
 	uint64_t region_count;
-	uint64_t used; /* used slots, less what the regions have pending */
-	/* What was there when the filter was made; the regions count from there. */
-	uint64_t first_fingerprints;
-	uint64_t first_extensions;
+	uint64_t *stamps; /* of groups of miniruns; see aqf_lock.h */
+	uint64_t stamp_mask;
+	/* Slots in use are either kept (fingerprints and counters) or extensions. Inserts
+	 * and counts have insert_limit slots, whatever was learned: extensions have those
+	 * from there to adapt_limit. */
+	uint64_t kept; /* less what the regions have pending */
+	uint64_t extensions;
+	unsigned counting; /* enum counting in aqf_write.c: may the regions have any pending? */
+	uint64_t first_fingerprints; /* when the filter was made; the regions count from there */
 	uint64_t insert_limit;
 	uint64_t adapt_limit;
 	double load;
@@ -44,7 +49,14 @@ int wn__aqf_create_shape(uint64_t slots, unsigned remainder_bits, unsigned exten
 			 unsigned tag_bits, double load, double adapt_load,
 			 struct wn_aqf **aqfp);
 
+/* Slots in use; fingerprints. */
 uint64_t wn__aqf_used(const struct wn_aqf *aqf);
+uint64_t wn__aqf_fingerprints(const struct wn_aqf *aqf);
+
+WN__INLINE uint64_t *wn__stamp_of(const struct wn_aqf *aqf, uint64_t minirun)
+{
+	return &aqf->stamps[minirun & aqf->stamp_mask];
+}
 
 /* ---- queries (aqf_query.c) ---------------------------------------------- */
 

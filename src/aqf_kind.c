@@ -18,6 +18,7 @@
 #include "aqf_internal.h"
 #include "block_build.h"
 #include "kind.h"
+#include "learned.h"
 
 /* ---- options ------------------------------------------------------------ */
 
@@ -428,17 +429,33 @@ static void describe(const struct wn_filter *filter, struct wn_filter_info *info
 				     ldexp(1, -(int)table->remainder_bits));
 }
 
+static void get_shape(const struct wn_block_info *info, struct wn__shape *shapep)
+{
+	struct wn__aqf_params params = wn__aqf_params_get(info->params);
+
+	*shapep = (struct wn__shape){params.slots, params.remainder_bits};
+}
+
+static bool query_from(const void *state, struct wn_hash hash, uint32_t rank,
+		       struct wn_match *matchp)
+{
+	return wn__frozen_query_from(state, hash, rank, matchp);
+}
+
 const struct wn__kind wn__kind_aqf = {
 	.id = WN_KIND_AQF,
 	.name = "aqf",
 	.options = options,
 	.option_count = sizeof(options) / sizeof(options[0]),
+	.learns = true,
 	.check_config = check_config,
 	.build = build,
 	.open = open_filter,
 	.close = close_filter,
 	.query = wn__frozen_query_portable,
 	.query_batch = wn__frozen_batch_portable,
+	.shape = get_shape,
+	.query_from = query_from,
 	.adapt = adapt,
 	.describe = describe,
 	.clusters = wn__aqf_clusters,

@@ -342,9 +342,15 @@ bool wn__frozen_query_from(const struct wn__table *table, struct wn_hash hash, u
 
 /* ---- living ------------------------------------------------------------- */
 
-/* A glance under its region's version; WALK also when a writer was at it. */
+WN__INLINE uint64_t stamp_of_print(const struct wn_aqf *aqf, struct wn__fingerprint print)
+{
+	return wn__stamp_read(wn__stamp_of(aqf, wn__minirun_of(&aqf->table, print)));
+}
+
+/* A glance under its region's version; WALK also when a writer was at it. A stamp read
+ * before the versions are compared is that of the ranks that were seen. */
 WN__INLINE enum answer live_glance(const struct wn_aqf *aqf, struct wn__fingerprint print,
-				   bool fast)
+				   uint64_t *stampp, bool fast)
 {
 	uint64_t region = print.quotient >> WN__REGION_SHIFT;
 	uint64_t begun = wn__regions_begin(aqf->regions, region, region);
@@ -354,6 +360,8 @@ WN__INLINE enum answer live_glance(const struct wn_aqf *aqf, struct wn__fingerpr
 	if (begun & 1 || ((print.quotient | 63) + 1) >> WN__REGION_SHIFT != region)
 		return WALK;
 	answer = glance(&aqf->table, print, true, true, fast);
+	if (answer == YES)
+		*stampp = stamp_of_print(aqf, print);
 	return wn__regions_unchanged(aqf->regions, region, region, begun) ? answer : WALK;
 }
 
@@ -375,6 +383,8 @@ WN__INLINE bool live_walk(const struct wn_aqf *aqf, struct wn__fingerprint print
 		*state = (struct walk){.lowest_block = UINT64_MAX};
 		answer = wn__is_occupied(&aqf->table, print.quotient, true) &&
 			 walk_run(&aqf->table, print, rank, state, true, fast);
+		if (answer && state->match.known)
+			state->match.stamp = stamp_of_print(aqf, print);
 		if (state->lowest_block != UINT64_MAX &&
 		    state->lowest_block >> (WN__REGION_SHIFT - 6) < low)
 			low = state->lowest_block >> (WN__REGION_SHIFT - 6);
@@ -413,14 +423,16 @@ WN__INLINE bool live_query(const struct wn_aqf *aqf, struct wn__fingerprint prin
 			   struct wn_match *matchp, bool fast)
 {
 	struct walk state;
+	uint64_t stamp;
 
-	switch (live_glance(aqf, print, fast)) {
+	switch (live_glance(aqf, print, &stamp, fast)) {
 	case NO:
 		return false;
 	case YES:
 		state.match = (struct wn_match){
 			.minirun = wn__minirun_of(&aqf->table, print),
 			.known = true,
+			.stamp = stamp,
 		};
 		break;
 	case WALK:
@@ -492,4 +504,15 @@ void wn_aqf_query_batch(const struct wn_aqf *aqf, const struct wn_hash *hashes, 
 uint64_t wn_aqf_minirun(const struct wn_aqf *aqf, struct wn_hash hash)
 {
 	return wn__minirun_of(&aqf->table, wn__split(hash, aqf->table.slots));
+}
+
+struct wn_match wn_aqf_locate(const struct wn_aqf *aqf, struct wn_hash hash)
+{
+	uint64_t minirun = wn_aqf_minirun(aqf, hash);
+
+	return (struct wn_match){
+		.minirun = minirun,
+		.known = true,
+		.stamp = wn__stamp_read(wn__stamp_of(aqf, minirun)),
+	};
 }

@@ -27,6 +27,8 @@ struct hold {
 	struct wn_aqf *aqf;
 	uint64_t low, high; /* regions held, both included */
 	uint64_t quotient;
+	int claimed;  /* kept slots that the filter's total has already */
+	bool refused; /* a claim was, by the filter's total */
 };
 
 static void release(struct hold *hold)
@@ -83,32 +85,141 @@ static bool reach(struct hold *hold, uint64_t slot)
 	return true;
 }
 
-/* Count slots of the held quotient's region in or out. */
-static void account(struct hold *hold, int fingerprints, int extensions, int counters)
+/* ---- room --------------------------------------------------------------- */
+
+/* Far from the limit, kept slots are counted by region and added to the filter's total
+ * in portions, so that writers do not fight over one number. Near it the total must be
+ * exact: a sum over regions that others change meanwhile may count a key twice that is
+ * being replaced, and refuse another for it. So the first to come near ends the
+ * counting in portions, for good. */
+enum counting { IN_PORTIONS, SETTLING, EXACTLY };
+
+static unsigned counting(const struct wn_aqf *aqf)
+{
+	return __atomic_load_n(&aqf->counting, __ATOMIC_ACQUIRE);
+}
+
+static void flush_pending(struct wn_aqf *aqf, struct wn__region *region, int32_t pending)
+{
+	__atomic_fetch_add(&aqf->kept, (uint64_t)(int64_t)pending, __ATOMIC_RELAXED);
+	__atomic_store_n(&region->pending, 0, __ATOMIC_RELAXED);
+}
+
+/* Whoever takes a region after us finds that nothing may be pending; what was before is
+ * added here. A second thread that comes meanwhile does the same and need not wait. */
+static void settle(struct wn_aqf *aqf)
+{
+	unsigned before = IN_PORTIONS;
+
+	__atomic_compare_exchange_n(&aqf->counting, &before, SETTLING, false, __ATOMIC_ACQ_REL,
+				    __ATOMIC_ACQUIRE);
+	for (uint64_t at = 0; at < aqf->region_count; at++) {
+		struct wn__region *region = &aqf->regions[at];
+
+		wn__region_lock(region);
+		flush_pending(aqf, region, region->pending);
+		wn__region_unlock(region);
+	}
+	__atomic_store_n(&aqf->counting, EXACTLY, __ATOMIC_RELEASE);
+}
+
+/* Before regions are taken for a change that may add kept slots. True: the total is
+ * exact, and a refusal is final. False: there is room for as much as all threads can
+ * add at once, or it becomes scarce this very moment; on refusal, start over. */
+static bool prepare(struct wn_aqf *aqf)
+{
+	uint64_t scarce = aqf->region_count * MAX_PENDING + MAX_NEW_SLOTS;
+
+	if (counting(aqf) == EXACTLY)
+		return true;
+	if (__atomic_load_n(&aqf->kept, __ATOMIC_RELAXED) + scarce <= aqf->insert_limit)
+		return false;
+	settle(aqf);
+	return true;
+}
+
+/* Count kept slots of the held quotient's region in or out, less what was claimed. */
+static void account(struct hold *hold, int fingerprints, int counters)
 {
 	struct wn__region *home = &hold->aqf->regions[hold->quotient >> WN__REGION_SHIFT];
-	int32_t pending = home->pending + fingerprints + extensions + counters;
+	int32_t pending = home->pending + fingerprints + counters - hold->claimed;
 
-	if (pending >= MAX_PENDING || pending <= -MAX_PENDING) {
-		__atomic_fetch_add(&hold->aqf->used, (uint64_t)(int64_t)pending, __ATOMIC_RELAXED);
-		pending = 0;
-	}
-	__atomic_store_n(&home->pending, pending, __ATOMIC_RELAXED);
+	hold->claimed = 0;
+	if (pending >= MAX_PENDING || pending <= -MAX_PENDING ||
+	    (pending != 0 && counting(hold->aqf) != IN_PORTIONS))
+		flush_pending(hold->aqf, home, pending);
+	else
+		__atomic_store_n(&home->pending, pending, __ATOMIC_RELAXED);
 	if (fingerprints)
 		__atomic_store_n(&home->fingerprints, home->fingerprints + fingerprints,
 				 __ATOMIC_RELAXED);
-	if (extensions)
-		__atomic_store_n(&home->extensions, home->extensions + extensions,
-				 __ATOMIC_RELAXED);
 }
 
-static bool has_room(const struct wn_aqf *aqf, uint64_t more, uint64_t limit)
+static void give_back_extensions(struct wn_aqf *aqf, unsigned count)
 {
-	uint64_t used = __atomic_load_n(&aqf->used, __ATOMIC_RELAXED);
+	if (count > 0)
+		__atomic_fetch_sub(&aqf->extensions, count, __ATOMIC_RELAXED);
+}
 
-	if (WN__LIKELY(used + aqf->region_count * MAX_PENDING + more <= limit))
+/* Raise a total by `more` unless it would pass the limit. It never does, not even for
+ * a moment: others would be refused for that. */
+static bool raise_within(uint64_t *total, uint64_t more, uint64_t limit)
+{
+	uint64_t now = __atomic_load_n(total, __ATOMIC_RELAXED);
+
+	do
+		if (now + more > limit)
+			return false;
+	while (!__atomic_compare_exchange_n(total, &now, now + more, true, __ATOMIC_RELAXED,
+					    __ATOMIC_RELAXED));
+	return true;
+}
+
+static bool claim_kept(struct hold *hold, unsigned more, uint64_t limit)
+{
+	if (counting(hold->aqf) == IN_PORTIONS)
 		return true;
-	return wn__aqf_used(aqf) + more <= limit;
+	hold->refused = !raise_within(&hold->aqf->kept, more, limit);
+	hold->claimed = hold->refused ? 0 : (int)more;
+	return !hold->refused;
+}
+
+/* Kept slots that extensions leave room for. Of those that were learned in this filter
+ * never less than insert_limit; one that was loaded may have more of them. */
+static uint64_t room_beside_extensions(const struct wn_aqf *aqf)
+{
+	uint64_t extensions = __atomic_load_n(&aqf->extensions, __ATOMIC_RELAXED);
+
+	return aqf->adapt_limit > extensions ? aqf->adapt_limit - extensions : 0;
+}
+
+/* Where counters have gone beyond insert_limit keys may follow them, as long as the keys
+ * alone are within. */
+static bool claim_key(struct hold *hold)
+{
+	const struct wn_aqf *aqf = hold->aqf;
+	uint64_t room = room_beside_extensions(aqf);
+
+	if (claim_kept(hold, 1, room < aqf->insert_limit ? room : aqf->insert_limit))
+		return true;
+	return wn__aqf_fingerprints(aqf) < aqf->insert_limit && claim_kept(hold, 1, room);
+}
+
+static bool claim_counters(struct hold *hold, unsigned more)
+{
+	return claim_kept(hold, more, room_beside_extensions(hold->aqf));
+}
+
+/* Extensions leave room for all keys still to come. */
+static bool claim_extensions(struct hold *hold, unsigned more)
+{
+	struct wn_aqf *aqf = hold->aqf;
+	uint64_t kept = __atomic_load_n(&aqf->kept, __ATOMIC_RELAXED);
+
+	if (kept < aqf->insert_limit)
+		kept = aqf->insert_limit;
+	return kept < aqf->adapt_limit &&
+	       raise_within(&aqf->extensions, more, aqf->adapt_limit - kept);
 }
 
 /* ---- finding ------------------------------------------------------------ */
@@ -244,13 +355,18 @@ static struct spot find_rank(struct hold *hold, uint64_t remainder, uint32_t ran
 	return spot;
 }
 
-/* Find the fingerprint that stands for `stored`. */
-static int find_stored(struct hold *hold, struct wn__fingerprint stored, uint32_t rank,
+/* Find the fingerprint that stands for `stored`. Bits that agree do not prove that it
+ * does: two keys of a minirun without extensions look alike. The stamp does. */
+static int find_stored(struct hold *hold, struct wn__fingerprint stored, struct wn_match match,
 		       struct spot *spotp)
 {
 	const struct wn__table *table = &hold->aqf->table;
 
-	*spotp = find_rank(hold, wn__remainder_of(table, stored), rank);
+	if (match.minirun != wn__minirun_of(table, stored))
+		return WN_ERR_MISMATCH;
+	if (!match.known || !wn__stamp_is(wn__stamp_of(hold->aqf, match.minirun), match.stamp))
+		return WN_ERR_STALE;
+	*spotp = find_rank(hold, wn__remainder_of(table, stored), match.rank);
 	if (!spotp->found)
 		return WN_ERR_NOT_FOUND;
 	return wn__extensions_match(table, &spotp->place, stored, true) ? 0 : WN_ERR_MISMATCH;
@@ -296,31 +412,29 @@ static uint64_t find_empty(struct hold *hold, uint64_t slot)
 
 /* ---- moving ------------------------------------------------------------- */
 
-/* Make a blank slot at `slot`, in the held quotient's run. */
-static int open_slot(struct hold *hold, uint64_t slot)
-{
-	uint64_t empty = find_empty(hold, slot);
+/* Empty slots to be moved to one place of the held quotient's run. Found before room is
+ * claimed, so that a claim never has to be taken back. */
+struct empties {
+	uint64_t slots[MAX_NEW_SLOTS];
+	unsigned count;
+};
 
-	if (empty >= wn__physical_slots(&hold->aqf->table))
-		return WN_ERR_FULL;
-	wn__open_gap(hold->aqf, hold->quotient, slot, empty);
-	return 0;
+/* False: the table ends before there are so many. */
+static bool find_empties(struct hold *hold, uint64_t slot, unsigned count, struct empties *empties)
+{
+	empties->count = count;
+	for (unsigned at = 0; at < count; at++, slot++) {
+		empties->slots[at] = slot = find_empty(hold, slot);
+		if (slot >= wn__physical_slots(&hold->aqf->table))
+			return false;
+	}
+	return true;
 }
 
-/* Make `count` of them, or none. */
-static int open_slots(struct hold *hold, uint64_t slot, unsigned count)
+static void open_slots(struct hold *hold, uint64_t slot, const struct empties *empties)
 {
-	uint64_t empty[MAX_NEW_SLOTS];
-	uint64_t next = slot;
-
-	for (unsigned at = 0; at < count; at++, next++) {
-		empty[at] = next = find_empty(hold, next);
-		if (next >= wn__physical_slots(&hold->aqf->table))
-			return WN_ERR_FULL;
-	}
-	for (unsigned at = 0; at < count; at++)
-		wn__open_gap(hold->aqf, hold->quotient, slot, empty[at]);
-	return 0;
+	for (unsigned at = 0; at < empties->count; at++)
+		wn__open_gap(hold->aqf, hold->quotient, slot, empties->slots[at]);
 }
 
 /* Where a gap closed in the held quotient's run stops to move things: the first
@@ -379,15 +493,12 @@ static void write_extra(struct wn_aqf *aqf, uint64_t slot, uint64_t content, boo
 static int insert_held(struct hold *hold, uint64_t remainder, unsigned tag, uint32_t *rankp)
 {
 	struct wn_aqf *aqf = hold->aqf;
-	struct spot spot;
-	int err;
+	struct spot spot = find_back(hold, remainder);
+	uint64_t empty = find_empty(hold, spot.place.slot);
 
-	if (!has_room(aqf, 1, aqf->insert_limit))
+	if (empty >= wn__physical_slots(&aqf->table) || !claim_key(hold))
 		return WN_ERR_FULL;
-	spot = find_back(hold, remainder);
-	err = open_slot(hold, spot.place.slot);
-	if (err)
-		return err;
+	wn__open_gap(aqf, hold->quotient, spot.place.slot, empty);
 	wn__set_slot(aqf, spot.place.slot, remainder << aqf->table.tag_bits | tag);
 	if (spot.last) {
 		wn__set_meta(aqf, WN__RUNENDS, spot.place.slot, true);
@@ -395,7 +506,7 @@ static int insert_held(struct hold *hold, uint64_t remainder, unsigned tag, uint
 			wn__set_meta(aqf, WN__RUNENDS, spot.before, false);
 		wn__set_meta(aqf, WN__OCCUPIEDS, hold->quotient, true);
 	}
-	account(hold, 1, 0, 0);
+	account(hold, 1, 0);
 	*rankp = spot.rank;
 	return 0;
 }
@@ -404,21 +515,23 @@ int wn_aqf_insert_tagged(struct wn_aqf *aqf, struct wn_hash hash, unsigned tag,
 			 struct wn_match *matchp)
 {
 	struct wn__fingerprint print = wn__split(hash, aqf->table.slots);
+	struct wn_match match = {.minirun = wn__minirun_of(&aqf->table, print)};
 	struct hold hold;
-	uint32_t rank = 0;
+	bool final;
 	int err;
 
 	if (tag >> aqf->table.tag_bits)
 		return WN_ERR_INVALID;
-	hold = take(aqf, print.quotient);
-	err = insert_held(&hold, wn__remainder_of(&aqf->table, print), tag, &rank);
-	release(&hold);
+	do {
+		final = prepare(aqf);
+		hold = take(aqf, print.quotient);
+		err = insert_held(&hold, wn__remainder_of(&aqf->table, print), tag, &match.rank);
+		match.stamp = wn__stamp_read(wn__stamp_of(aqf, match.minirun));
+		release(&hold);
+	} while (hold.refused && !final);
+	match.known = err == 0;
 	if (matchp)
-		*matchp = (struct wn_match){
-			.minirun = wn__minirun_of(&aqf->table, print),
-			.rank = rank,
-			.known = err == 0,
-		};
+		*matchp = match;
 	return err;
 }
 
@@ -459,61 +572,73 @@ static int write_count(struct hold *hold, const struct wn__place *place, uint64_
 	uint64_t rest = count - 1;
 
 	if (digits > had) {
-		int err;
+		struct empties empties;
 
-		if (!has_room(aqf, digits - had, aqf->adapt_limit))
+		if (!find_empties(hold, place->behind, digits - had, &empties) ||
+		    !claim_counters(hold, digits - had))
 			return WN_ERR_FULL;
-		err = open_slots(hold, place->behind, digits - had);
-		if (err)
-			return err;
+		open_slots(hold, place->behind, &empties);
 	} else {
 		close_slots(hold, first + digits, had - digits);
 	}
 	for (unsigned at = 0; at < digits; at++, rest >>= width)
 		write_extra(aqf, first + at, rest & wn__low_bits(width), true);
-	account(hold, 0, 0, (int)digits - (int)had);
+	account(hold, 0, (int)digits - (int)had);
 	return 0;
 }
 
-int wn_aqf_count(const struct wn_aqf *aqf, struct wn_hash stored, uint32_t rank, uint64_t *countp)
+int wn_aqf_count(const struct wn_aqf *aqf, struct wn_hash stored, struct wn_match match,
+		 uint64_t *countp)
 {
 	struct wn__fingerprint print = wn__split(stored, aqf->table.slots);
 	struct hold hold = take(aqf, print.quotient);
 	struct spot spot;
-	int err = find_stored(&hold, print, rank, &spot);
+	int err = find_stored(&hold, print, match, &spot);
 
 	*countp = err ? 0 : read_count(&aqf->table, &spot.place);
 	release(&hold);
 	return err;
 }
 
-int wn_aqf_count_add(struct wn_aqf *aqf, struct wn_hash stored, uint32_t rank, uint64_t add)
+static int add_held(struct hold *hold, const struct spot *spot, uint64_t add)
+{
+	uint64_t count = read_count(&hold->aqf->table, &spot->place);
+
+	if (add > UINT64_MAX - count)
+		return WN_ERR_RANGE;
+	return add > 0 ? write_count(hold, &spot->place, count + add) : 0;
+}
+
+int wn_aqf_count_add(struct wn_aqf *aqf, struct wn_hash stored, struct wn_match match,
+		     uint64_t add)
 {
 	struct wn__fingerprint print = wn__split(stored, aqf->table.slots);
-	struct hold hold = take(aqf, print.quotient);
-	struct spot spot;
-	int err = find_stored(&hold, print, rank, &spot);
+	struct hold hold;
+	bool final;
+	int err;
 
-	if (!err) {
-		uint64_t count = read_count(&aqf->table, &spot.place);
+	do {
+		struct spot spot;
 
-		if (add > UINT64_MAX - count)
-			err = WN_ERR_RANGE;
-		else if (add > 0)
-			err = write_count(&hold, &spot.place, count + add);
-	}
-	release(&hold);
+		final = prepare(aqf);
+		hold = take(aqf, print.quotient);
+		err = find_stored(&hold, print, match, &spot);
+		if (!err)
+			err = add_held(&hold, &spot, add);
+		release(&hold);
+	} while (hold.refused && !final);
 	return err;
 }
 
 /* ---- tags --------------------------------------------------------------- */
 
-int wn_aqf_tag(const struct wn_aqf *aqf, struct wn_hash stored, uint32_t rank, unsigned *tagp)
+int wn_aqf_tag(const struct wn_aqf *aqf, struct wn_hash stored, struct wn_match match,
+	       unsigned *tagp)
 {
 	struct wn__fingerprint print = wn__split(stored, aqf->table.slots);
 	struct hold hold = take(aqf, print.quotient);
 	struct spot spot;
-	int err = find_stored(&hold, print, rank, &spot);
+	int err = find_stored(&hold, print, match, &spot);
 
 	*tagp = 0;
 	if (!err)
@@ -523,7 +648,7 @@ int wn_aqf_tag(const struct wn_aqf *aqf, struct wn_hash stored, uint32_t rank, u
 	return err;
 }
 
-int wn_aqf_set_tag(struct wn_aqf *aqf, struct wn_hash stored, uint32_t rank, unsigned tag)
+int wn_aqf_set_tag(struct wn_aqf *aqf, struct wn_hash stored, struct wn_match match, unsigned tag)
 {
 	struct wn__fingerprint print = wn__split(stored, aqf->table.slots);
 	struct hold hold;
@@ -533,7 +658,7 @@ int wn_aqf_set_tag(struct wn_aqf *aqf, struct wn_hash stored, uint32_t rank, uns
 	if (tag >> aqf->table.tag_bits)
 		return WN_ERR_INVALID;
 	hold = take(aqf, print.quotient);
-	err = find_stored(&hold, print, rank, &spot);
+	err = find_stored(&hold, print, match, &spot);
 	if (!err)
 		wn__set_slot(aqf, spot.place.slot,
 			     wn__remainder_of(&aqf->table, print) << aqf->table.tag_bits | tag);
@@ -557,15 +682,16 @@ static void remove_held(struct hold *hold, const struct spot *spot)
 	else if (spot->last)
 		wn__set_meta(aqf, WN__OCCUPIEDS, hold->quotient, false);
 	wn__close_gap(aqf, hold->quotient, slot, stop);
-	account(hold, -1, -(int)extensions, 0);
+	account(hold, -1, 0);
+	give_back_extensions(aqf, extensions);
 }
 
-int wn_aqf_delete(struct wn_aqf *aqf, struct wn_hash stored, uint32_t rank, bool *removedp)
+int wn_aqf_delete(struct wn_aqf *aqf, struct wn_hash stored, struct wn_match match, bool *removedp)
 {
 	struct wn__fingerprint print = wn__split(stored, aqf->table.slots);
 	struct hold hold = take(aqf, print.quotient);
 	struct spot spot;
-	int err = find_stored(&hold, print, rank, &spot);
+	int err = find_stored(&hold, print, match, &spot);
 	bool removed = false;
 
 	if (!err) {
@@ -573,6 +699,8 @@ int wn_aqf_delete(struct wn_aqf *aqf, struct wn_hash stored, uint32_t rank, bool
 
 		if (count > 1) {
 			err = write_count(&hold, &spot.place, count - 1);
+		} else if (!wn__stamp_raise(wn__stamp_of(aqf, match.minirun), match.stamp)) {
+			err = WN_ERR_STALE;
 		} else {
 			remove_held(&hold, &spot);
 			removed = true;
@@ -591,37 +719,31 @@ static int extend_held(struct hold *hold, const struct wn__place *place,
 {
 	struct wn_aqf *aqf = hold->aqf;
 	uint64_t slot = place->slot + 1 + had;
-	int err;
+	struct empties empties;
 
-	if (!has_room(aqf, wanted - had, aqf->adapt_limit))
+	if (!find_empties(hold, slot, wanted - had, &empties) ||
+	    !claim_extensions(hold, wanted - had))
 		return WN_ERR_FULL;
-	err = open_slots(hold, slot, wanted - had);
-	if (err)
-		return err;
+	open_slots(hold, slot, &empties);
 	for (unsigned at = had; at < wanted; at++, slot++)
 		write_extra(aqf, slot,
 			    wn__extension_of(&aqf->table, stored.hi, stored.lo, at)
 				    << aqf->table.tag_bits,
 			    false);
-	account(hold, 0, (int)(wanted - had), 0);
 	return 0;
 }
 
 int wn_aqf_adapt(struct wn_aqf *aqf, struct wn_hash stored, struct wn_hash query,
-		 uint64_t minirun, uint32_t rank)
+		 struct wn_match match)
 {
 	const struct wn__table *table = &aqf->table;
 	struct wn__fingerprint mine = wn__split(stored, table->slots);
 	struct wn__fingerprint theirs = wn__split(query, table->slots);
-	struct hold hold;
+	struct hold hold = take(aqf, mine.quotient);
 	struct spot spot;
-	int err;
+	int err = find_stored(&hold, mine, match, &spot);
 
-	if (wn__minirun_of(table, mine) != minirun)
-		return WN_ERR_MISMATCH;
-	hold = take(aqf, mine.quotient);
-	err = find_stored(&hold, mine, rank, &spot);
-	if (!err && wn__minirun_of(table, theirs) == minirun &&
+	if (!err && wn__minirun_of(table, theirs) == match.minirun &&
 	    wn__extensions_match(table, &spot.place, theirs, true)) {
 		unsigned had = wn__extension_count(table, &spot.place, true);
 		unsigned common = wn__common_prefix(mine.hi, mine.lo, theirs.hi, theirs.lo);
@@ -637,34 +759,91 @@ int wn_aqf_adapt(struct wn_aqf *aqf, struct wn_hash stored, struct wn_hash query
 	return err;
 }
 
+struct lesson {
+	struct wn_aqf *aqf;
+	struct wn_hash query;
+	wn_fetch_fn *fetch;
+	void *arg;
+	uint32_t fixed;
+	bool unfixable;
+};
+
+/* Adapt one fingerprint, with what the map says of it. A map that has changed may have
+ * no such entry any more: that the match is stale goes first. */
+static int adapt_match(struct lesson *lesson, struct wn_match match)
+{
+	struct wn_hash stored;
+	int err;
+
+	if (match.stamp == WN__NO_STAMP)
+		return WN_ERR_STALE;
+	err = lesson->fetch(lesson->arg, match.minirun, match.rank, &stored);
+	if (err)
+		return wn__stamp_is(wn__stamp_of(lesson->aqf, match.minirun), match.stamp)
+			       ? err
+			       : WN_ERR_STALE;
+	err = wn_aqf_adapt(lesson->aqf, stored, lesson->query, match);
+	if (err == WN_ERR_UNFIXABLE) {
+		lesson->unfixable = true;
+		return 0;
+	}
+	lesson->fixed += !err;
+	return err;
+}
+
+/* All that match from the first on, while the ranks stay what they are. */
+static int adapt_matches(struct lesson *lesson)
+{
+	struct wn_match match;
+	bool found = wn_aqf_query(lesson->aqf, lesson->query, &match);
+	uint64_t stamp = found ? match.stamp : WN__NO_STAMP;
+
+	lesson->unfixable = false;
+	while (found) {
+		int err = WN_ERR_STALE;
+
+		if (match.known && match.stamp == stamp)
+			err = adapt_match(lesson, match);
+		if (err)
+			return err;
+		found = wn_aqf_query_next(lesson->aqf, lesson->query, &match);
+	}
+	return 0;
+}
+
 int wn_aqf_adapt_all(struct wn_aqf *aqf, struct wn_hash query, wn_fetch_fn *fetch, void *arg,
 		     uint32_t *fixedp)
 {
-	struct wn_match match;
-	uint32_t fixed = 0;
-	bool unfixable = false;
-	int err = 0;
+	struct lesson lesson = {.aqf = aqf, .query = query, .fetch = fetch, .arg = arg};
+	int err;
 
-	for (bool found = wn_aqf_query(aqf, query, &match); found && match.known;
-	     found = wn_aqf_query_next(aqf, query, &match)) {
-		struct wn_hash stored;
-
-		err = fetch(arg, match.minirun, match.rank, &stored);
-		if (err)
+	for (unsigned tries = 0;; tries++) {
+		err = adapt_matches(&lesson);
+		if (err != WN_ERR_STALE || tries == WN_AQF_ADAPT_TRIES)
 			break;
-		err = wn_aqf_adapt(aqf, stored, query, match.minirun, match.rank);
-		if (err == WN_ERR_UNFIXABLE) {
-			unfixable = true;
-			err = 0;
-		} else if (err) {
-			break;
-		} else {
-			fixed++;
-		}
+		sched_yield();
 	}
 	if (fixedp)
-		*fixedp = fixed;
-	return err ? err : unfixable ? WN_ERR_UNFIXABLE : 0;
+		*fixedp = lesson.fixed;
+	return !err && lesson.unfixable ? WN_ERR_UNFIXABLE : err;
+}
+
+/* ---- changes of filter and map ------------------------------------------ */
+
+struct wn_match wn_aqf_begin_change(struct wn_aqf *aqf, struct wn_hash hash)
+{
+	uint64_t minirun = wn_aqf_minirun(aqf, hash);
+
+	return (struct wn_match){
+		.minirun = minirun,
+		.known = true,
+		.stamp = wn__stamp_lock(wn__stamp_of(aqf, minirun)),
+	};
+}
+
+void wn_aqf_end_change(struct wn_aqf *aqf, struct wn_match change)
+{
+	wn__stamp_unlock(wn__stamp_of(aqf, change.minirun), change.stamp);
 }
 
 /* ---- shorten ------------------------------------------------------------ */
@@ -741,7 +920,7 @@ int wn_aqf_shorten(struct wn_aqf *aqf, uint64_t minirun, uint64_t *freedp)
 		unsigned needed = extensions_needed(&hold, remainder, rank, own);
 
 		close_slots(&hold, spot.place.slot + 1 + needed, had - needed);
-		account(&hold, 0, (int)needed - (int)had, 0);
+		give_back_extensions(aqf, had - needed);
 		freed += had - needed;
 	}
 	release(&hold);

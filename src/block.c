@@ -173,11 +173,30 @@ int wn__block_begin(struct wn__block_writer *writer, bool tiny, size_t payload_s
 	return 0;
 }
 
+static int next_id(struct wn__id_row *row, unsigned char *id)
+{
+	int err;
+
+	if (!row)
+		return wn__random(id, WN_BLOCK_ID_SIZE);
+	err = row->next == 0 ? wn__random(row->prefix, sizeof(row->prefix)) : 0;
+	if (!err)
+		err = wn__random(id + WN__ID_PREFIX_SIZE + 4,
+				 WN_BLOCK_ID_SIZE - WN__ID_PREFIX_SIZE - 4);
+	if (err)
+		return err;
+	row->next++; /* after 2^32 filters it is 0, and a new prefix is drawn */
+	memcpy(id, row->prefix, sizeof(row->prefix));
+	for (unsigned i = 0; i < 4; i++)
+		id[WN__ID_PREFIX_SIZE + i] = (unsigned char)(row->next >> 8 * (3 - i));
+	return 0;
+}
+
 static int end_full(struct wn__block_writer *writer, unsigned kind, const unsigned char *params,
 		    uint64_t key_count, const struct wn_secret *secret)
 {
 	unsigned char *block = writer->block;
-	int err = wn__random(wn__block_id(block), WN_BLOCK_ID_SIZE);
+	int err = next_id(writer->row, wn__block_id(block));
 
 	if (err)
 		return err;

@@ -10,6 +10,7 @@
 #include "alloc.h"
 #include "bytes.h"
 #include "engine.h"
+#include "ids.h"
 #include "kind.h"
 
 #define QUEUE_LENGTH 4096
@@ -21,127 +22,55 @@
 /* A minirun is a handful of fingerprints, also where remainders are short. */
 #define MAX_RANKS 64
 
-/* ---- engines of one database, one after the other ----------------------- */
-
-static pthread_mutex_t named_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct wn__engine *named;
-
-/* Hold it, unless its last reference is just being released. */
-static bool try_hold(struct wn__engine *engine)
-{
-	size_t references = atomic_load_explicit(&engine->references, memory_order_relaxed);
-
-	while (references > 0) {
-		if (atomic_compare_exchange_weak_explicit(&engine->references, &references,
-							  references + 1, memory_order_relaxed,
-							  memory_order_relaxed))
-			return true;
-	}
-	return false;
-}
-
-/* The one of this name whose lessons are still being read. */
-static void find_elder(struct wn__engine *engine)
-{
-	pthread_mutex_lock(&named_lock);
-	for (struct wn__engine *other = named; other && !engine->elder; other = other->next) {
-		struct wn__engine *elder = other->elder ? other->elder : other;
-
-		if (strcmp(other->name, engine->name) == 0 && try_hold(elder))
-			engine->elder = elder;
-	}
-	pthread_mutex_unlock(&named_lock);
-}
-
-/* From here on others may find it. */
-static void enter_name(struct wn__engine *engine)
-{
-	if (!engine->name)
-		return;
-	pthread_mutex_lock(&named_lock);
-	engine->next = named;
-	named = engine;
-	pthread_mutex_unlock(&named_lock);
-}
-
-static void leave_name(struct wn__engine *engine)
-{
-	struct wn__engine **at = &named;
-
-	pthread_mutex_lock(&named_lock);
-	while (*at && *at != engine)
-		at = &(*at)->next;
-	if (*at)
-		*at = engine->next;
-	pthread_mutex_unlock(&named_lock);
-	free(engine->name);
-}
+/* ---- making and freeing -------------------------------------------------- */
 
 static void free_engine(struct wn__engine *engine)
 {
-	struct wn__engine *elder = engine->elder;
-
 	wn__worker_fini(engine);
-	leave_name(engine);
 	free(engine->reported);
+	wn__hot_destroy(engine->hot);
 	wn__negatives_destroy(engine->negatives);
-	if (!elder || engine->learned != elder->learned)
-		wn__learned_destroy(engine->learned);
-	if (!elder || engine->rebuilds != elder->rebuilds)
-		wn__rebuilds_destroy(engine->rebuilds);
-	wn__engine_release(elder);
+	wn__learned_destroy(engine->learned);
 	free(engine);
 }
 
-static int take_name(struct wn__engine *engine, const char *name)
+static int open_learned(struct wn__engine *engine, const struct wn__engine_options *options)
 {
-	if (!name)
-		return 0;
-	engine->name = wn__alloc(strlen(name) + 1);
-	if (!engine->name)
-		return ENOMEM;
-	strcpy(engine->name, name);
-	find_elder(engine);
-	return 0;
+	if (options->name)
+		return wn__learned_open(options->name, options->learned_bytes, &engine->learned);
+	return wn__learned_create(options->learned_bytes, &engine->learned);
 }
 
 int wn__engine_create(const struct wn__engine_options *options, const struct wn_secret *secret,
 		      struct wn__engine **enginep)
 {
 	struct wn__engine *engine = wn__alloc_table(sizeof(*engine));
+	size_t queue_length = 0;
 	int err;
 
 	*enginep = NULL;
 	if (!engine)
 		return ENOMEM;
-	err = wn__worker_init(engine, options->queue_length ? options->queue_length : QUEUE_LENGTH);
+	if (options->background)
+		queue_length = options->queue_length ? options->queue_length : QUEUE_LENGTH;
+	err = wn__worker_init(engine, queue_length);
 	if (err) {
 		free(engine);
 		return err;
 	}
 	atomic_store_explicit(&engine->references, 1, memory_order_relaxed);
-	engine->synchronous = options->synchronous;
+	engine->background = options->background;
 	engine->save_ms = options->save_ms ? options->save_ms : SAVE_MS;
 	engine->reported = wn__calloc(REPORTED_TAGS, sizeof(*engine->reported));
-	err = engine->reported ? take_name(engine, options->name) : ENOMEM;
-	if (!err && engine->elder)
-		engine->learned = engine->elder->learned;
-	else if (!err)
-		err = wn__learned_create(options->learned_bytes, &engine->learned);
+	err = engine->reported ? open_learned(engine, options) : ENOMEM;
 	if (!err)
 		err = wn__negatives_create(NULL, wn_secret_seed(secret), &engine->negatives);
-	if (!err && engine->elder && engine->elder->rebuilds)
-		engine->rebuilds = engine->elder->rebuilds;
-	else if (!err && options->config && wn__kind_rebuilds(wn__config_kind(options->config)))
-		err = wn__rebuilds_create(options->config, secret,
-					  options->learned_bytes ? options->learned_bytes :
-								   WN__LEARNED_BUDGET,
-					  &engine->rebuilds);
+	if (!err && options->config && wn__config_wants_costs(options->config))
+		err = wn__hot_create(&engine->hot);
 	if (err) {
 		free_engine(engine);
 		return err;
 	}
-	enter_name(engine);
 	*enginep = engine;
 	return 0;
 }
@@ -188,16 +117,13 @@ void wn__engine_describe(struct wn__engine *engine, struct wn__engine_stats *sta
 {
 	struct wn__learned_stats learned;
 	struct wn__negatives_stats negatives;
-	struct wn__rebuilds_stats rebuilds = {0};
 
 	*statsp = (struct wn__engine_stats){0};
 	wn__learned_describe(engine->learned, &learned);
 	wn__negatives_describe(engine->negatives, &negatives);
 	wn__worker_describe(engine, statsp);
-	if (engine->rebuilds)
-		wn__rebuilds_describe(engine->rebuilds, &rebuilds);
 	statsp->negatives = negatives.count;
-	statsp->lessons_dropped = learned.dropped_lessons;
+	statsp->lessons_dropped = learned.dropped_lessons + learned.refused;
 	statsp->repeated_false_positives = wn__engine_counted(engine, WN__REPEATED_FALSE_POSITIVES);
 	statsp->lookups = wn__engine_counted(engine, WN__LOOKUPS);
 	statsp->lookups_discarded = wn__engine_counted(engine, WN__LOOKUPS_DISCARDED);
@@ -212,58 +138,70 @@ void wn__engine_describe(struct wn__engine *engine, struct wn__engine_stats *sta
 	statsp->runs_retired = wn__engine_counted(engine, WN__RUNS_RETIRED);
 	statsp->carried_over = wn__engine_counted(engine, WN__CARRIED_OVER);
 	statsp->lessons = learned.lessons;
-	statsp->learned_bytes = learned.bytes + rebuilds.bytes;
-	statsp->rebuilt = rebuilds.built;
-	statsp->rebuild_failures = rebuilds.failed;
+	statsp->learned_bytes = learned.bytes;
 }
 
 /* ---- learning ----------------------------------------------------------- */
 
-/* What tells the query from the key at this rank; WN_ERR_UNFIXABLE: nothing that is known. */
-static int learn_rank(struct wn__engine *engine, struct wn__lessons *lessons,
-		      const struct wn__trace_entry *entry, uint32_t rank)
+/* The stored keys of the match's minirun from its rank on, as long as known bits tell them from
+ * the query. 0: up to the minirun's end, and WN__RUN_NO_PLACE proved that it is the end.
+ * WN_ERR_UNFIXABLE: the next one cannot be told from the query, or there are too many. */
+static int collect_stored(struct wn__engine *engine, const struct wn__trace_entry *entry,
+			  struct wn_hash *stored, uint32_t *countp)
 {
-	struct wn_match match = entry->match;
-	struct wn__run_entry stored;
-	int err = wn__worker_lookup(engine, &entry->filter, match.minirun, rank, &stored);
+	const struct wn_match *match = &entry->match;
+	struct wn__run_entry found[MAX_RANKS];
+	size_t count;
+	int err = wn__worker_lookup(engine, &entry->filter, match->minirun, match->rank, found,
+				    MAX_RANKS, &count);
 
-	if (err)
-		err = wn__runs_lookup(engine->runs, &entry->filter, match.minirun, rank, &stored);
-	if (err)
-		return err;
-	if (!wn__run_entry_tells(&entry->filter, &stored, entry->hash, WN__PIECE_BITS))
-		return WN_ERR_UNFIXABLE;
-	match.rank = rank;
-	return wn__lessons_learn(lessons, stored.hash, entry->hash, &match);
+	/* Not waiting to be stored: then it is stored, or is not to be had. */
+	if (err == WN_ERR_NOT_FOUND)
+		err = wn__runs_lookup_minirun(engine->runs, &entry->filter, match->minirun,
+					      match->rank, found, MAX_RANKS, &count);
+	for (*countp = 0; *countp < count; ++*countp) {
+		if (!wn__run_entry_tells(&entry->filter, &found[*countp], entry->hash,
+					 WN__PIECE_BITS))
+			return WN_ERR_UNFIXABLE;
+		stored[*countp] = found[*countp].hash;
+	}
+	if (err == WN__RUN_NO_PLACE)
+		return 0;
+	return err ? err : WN_ERR_UNFIXABLE;
 }
 
 /* With the match refuted, the minirun's next fingerprint would have its turn in the next
  * lookup: the ranks behind it are dealt with as well, as far as there are any. */
-static void learn_ranks_behind(struct wn__engine *engine, struct wn__lessons *lessons,
-			       const struct wn__trace_entry *entry)
+static int learn_ranks(struct wn__lessons *lessons, const struct wn__trace_entry *entry,
+		       const struct wn_hash *stored, uint32_t count)
 {
-	uint32_t rank = entry->match.rank;
-	int err = 0;
+	struct wn_match match = entry->match;
+	int err = wn__lessons_learn(lessons, stored[0], entry->hash, &match);
 
-	for (unsigned more = 0; more < MAX_RANKS && !err; more++)
-		err = learn_rank(engine, lessons, entry, ++rank);
+	for (uint32_t i = 1; i < count && !err; i++) {
+		match.rank++;
+		if (wn__lessons_learn(lessons, stored[i], entry->hash, &match))
+			break;
+	}
+	return err;
 }
 
-/* A filter that learns by being built again. What it was wrong about counts as learned once
- * there is a filter that was built against it. */
-static void learn_by_rebuilding(struct wn__engine *engine, const struct wn__trace_entry *entry)
+/* A filter with fingerprints is told how those go on that matched. One without is told of
+ * all keys of the minirun, and that there are no others: not one may be missing. */
+static int teach(struct wn__engine *engine, struct wn__lessons *lessons,
+		 const struct wn__trace_entry *entry)
 {
-	const struct wn__run *filter = &entry->filter;
+	struct wn_hash stored[MAX_RANKS];
+	uint32_t count;
+	int err = collect_stored(engine, entry, stored, &count);
 
-	wn__negatives_add(engine->negatives, filter->secret_id, entry->hash, 1);
-	if (!engine->rebuilds || !engine->runs ||
-	    !wn__rebuild_report(engine->rebuilds, filter, entry->hash) ||
-	    wn__worker_is_waiting(engine, filter))
-		return;
-	if (wn__rebuild_build(engine->rebuilds, engine->runs, filter) == 0)
-		wn__engine_count(engine, WN__ADAPTATIONS, 1);
-	else
-		wn__engine_count(engine, WN__MAP_MISSES, 1);
+	if (entry->filter.plain)
+		return err ? err :
+			     wn__lessons_learn_minirun(lessons, stored, count, entry->hash,
+						       entry->match.minirun);
+	if (count > 0)
+		return learn_ranks(lessons, entry, stored, count);
+	return err ? err : WN_ERR_NOT_FOUND;
 }
 
 /* Lessons between two tellings; they take 16 bytes each, and more in pages half full. */
@@ -292,22 +230,19 @@ static void learn(struct wn__engine *engine, const struct wn__trace_entry *entry
 	struct wn__lessons *lessons = NULL;
 	int err = WN_ERR_NOT_FOUND;
 
-	if (filter->rebuilds) {
-		learn_by_rebuilding(engine, entry);
-		return;
-	}
 	if (entry->match.known && engine->runs)
 		err = wn__learned_acquire(engine->learned, filter->id, shape, &lessons);
 	if (!err)
-		err = learn_rank(engine, lessons, entry, entry->match.rank);
-	if (!err) {
+		err = teach(engine, lessons, entry);
+	if (!err)
 		wn__engine_count(engine, WN__ADAPTATIONS, 1);
-		learn_ranks_behind(engine, lessons, entry);
+	else if (err == WN_ERR_UNFIXABLE)
+		wn__engine_count(engine, WN__UNFIXABLE, 1);
+	else if (err != WN_ERR_FULL) /* the registry counts what the budget refuses */
+		wn__engine_count(engine, WN__MAP_MISSES, 1);
+	/* If only the budget was in the way, the next filter may still do better. */
+	if (lessons && (!err || err == WN_ERR_FULL))
 		wn__negatives_add(engine->negatives, filter->secret_id, entry->hash, 1);
-	} else {
-		wn__engine_count(engine, err == WN_ERR_UNFIXABLE ? WN__UNFIXABLE : WN__MAP_MISSES,
-				 1);
-	}
 	wn__lessons_release(lessons);
 }
 
@@ -320,29 +255,51 @@ void wn__engine_learn(struct wn__engine *engine, const struct wn__trace_entry *e
 		tell_charge(engine);
 }
 
-/* Was this one reported before? The tag of an older one may have taken its place: then it
- * counts as new. */
+/* The place of a false positive among those that are remembered. An older one may have taken
+ * it: then it counts as new. */
+static struct wn__reported *find_reported(struct wn__engine *engine,
+					  const struct wn__trace_entry *entry, uint64_t *tagp)
+{
+	uint64_t tag = entry->hash.lo ^ wn__id_hash(entry->filter.id);
+
+	*tagp = tag | 1; /* 0 is an empty place */
+	return &engine->reported[tag % REPORTED_TAGS];
+}
+
+/* Was the same false positive dealt with before this lookup began? */
 static bool is_repeated(struct wn__engine *engine, const struct wn__trace_entry *entry)
 {
-	uint64_t tag = entry->hash.lo ^ get_le64(entry->filter.id);
-	atomic_uint_fast64_t *place = &engine->reported[tag % REPORTED_TAGS];
+	uint64_t tag;
+	const struct wn__reported *place = find_reported(engine, entry, &tag);
 
-	tag |= 1; /* 0 is an empty place */
-	if (atomic_load_explicit(place, memory_order_relaxed) == tag)
-		return true;
-	atomic_store_explicit(place, tag, memory_order_relaxed);
-	return false;
+	return atomic_load_explicit(&place->tag, memory_order_relaxed) == tag &&
+	       atomic_load_explicit(&place->since, memory_order_relaxed) <= entry->began;
+}
+
+static void remember(struct wn__engine *engine, const struct wn__trace_entry *entry)
+{
+	uint64_t tag;
+	struct wn__reported *place = find_reported(engine, entry, &tag);
+
+	if (atomic_load_explicit(&place->tag, memory_order_relaxed) == tag)
+		return;
+	/* Two threads may mix theirs up here: it is a count, and rarely off by one. */
+	atomic_store_explicit(&place->since, wn__trace_tick(), memory_order_relaxed);
+	atomic_store_explicit(&place->tag, tag, memory_order_relaxed);
 }
 
 void wn__engine_report(struct wn__engine *engine, const struct wn__trace_entry *entry)
 {
+	bool repeated = is_repeated(engine, entry);
+
 	wn__engine_count(engine, WN__FALSE_POSITIVES, 1);
-	if (is_repeated(engine, entry))
+	if (repeated)
 		wn__engine_count(engine, WN__REPEATED_FALSE_POSITIVES, 1);
-	if (engine->synchronous)
-		wn__engine_learn(engine, entry);
-	else
+	if (engine->background)
 		wn__worker_report(engine, entry);
+	else
+		wn__engine_learn(engine, entry);
+	remember(engine, entry);
 }
 
 /* ---- building ----------------------------------------------------------- */
@@ -395,14 +352,20 @@ static void forget_strangers(struct wn__engine *engine)
 
 void wn__engine_keep(struct wn__engine *engine, const char *directory, bool read_only)
 {
-	if (read_only)
+	/* Others in this process may write what is only read here: lessons of filters that are
+	 * not known here may well be theirs. */
+	if (read_only) {
 		wn__saved_load(directory, engine->learned, engine->negatives);
-	else if (wn__saved_open(directory, engine->learned, engine->negatives, &engine->saved))
+		return;
+	}
+	engine->save_error =
+		wn__saved_open(directory, engine->learned, engine->negatives, &engine->saved);
+	if (engine->save_error)
 		wn__engine_count(engine, WN__SAVE_FAILURES, 1);
 	forget_strangers(engine);
 }
 
 int wn__engine_sync(struct wn__engine *engine)
 {
-	return engine->saved ? wn__saved_sync(engine->saved) : 0;
+	return engine->saved ? wn__saved_sync(engine->saved) : engine->save_error;
 }

@@ -4,15 +4,18 @@
  *	          them into the store of runs
  *	read      a reader asks the block and then its lessons, and notes its "maybe"s in the
  *	          thread's trace while a lookup of ours is under way
- *	feedback  when the lookup is over, what was wrong goes to the worker, which looks up the
- *	          stored key's hash and makes a lesson of it
+ *	feedback  when the lookup is over, the stored key's hash is looked up for what was wrong,
+ *	          and made a lesson of, before the lookup returns: on a busy machine a thread
+ *	          beside comes too late, and the same mistake is paid for again meanwhile
  *
  * Nothing here writes to disk on a thread of the host's: a flush that waits for a write waits
- * for itself. The host's threads only put jobs into a queue that is bounded.
+ * for itself. The host's threads put jobs into a queue that is bounded; a lookup that was wrong
+ * reads the store, about one page for each mistake, which has cost a read already.
  *
- * A host's readers may outlive its database (in a cache that several share), so the engine is
- * counted by references. After wn__worker_stop() nothing is learned and nothing is queued; what
- * was learned still helps.
+ * Threads of the host's may still be at work when it closes its database (a flush, a listener),
+ * so the engine is counted by references. After wn__worker_stop() nothing is learned and nothing
+ * is queued. Readers hold no reference: they may outlive the database for long, in a cache that
+ * several share, and what they need, the lessons, is counted by itself (learned.h).
  *
  * Thread safety: any thread, any time, but for create, adopt, start and stop.
  *
@@ -25,9 +28,10 @@
 
 #include <winnow/common.h>
 
+#include "hot.h"
+#include "ids.h"
 #include "learned.h"
 #include "negatives.h"
-#include "rebuild.h"
 #include "runs.h"
 #include "saved.h"
 #include "trace.h"
@@ -36,15 +40,16 @@ WN_BEGIN_DECLS
 
 /* Zero means default. */
 struct wn__engine_options {
-	bool synchronous;     /* learn before the lookup returns */
-	size_t learned_bytes; /* memory for lessons; 0: WN__LEARNED_BUDGET */
-	size_t queue_length;  /* false positives that may wait; 0: 4096 */
+	bool background;      /* learn on a thread beside, soon after the lookup returned. Default:
+			       * before it returns, so that nobody pays twice */
+	size_t learned_bytes; /* wn__learned_create()'s budget; 0: WN__LEARNED_BUDGET */
+	size_t queue_length;  /* in the background: false positives that may wait; 0: 4096 */
 	unsigned save_ms;     /* between two syncs of what is saved; 0: 1000 */
-	const char *name;     /* the database's; copied. An engine of the same name that its readers
-			       * kept alive hands on what was learned: they go on reading it, in
-			       * a cache that outlives the database. NULL: none does */
-	const struct wn_config *config; /* of new filters; copied. NULL: filters of kinds that
-					 * learn by being built again do not learn */
+	const char *name;     /* the database's; not retained. Two that name the same database are
+			       * spelled the same. Engines of one name share their lessons: see
+			       * wn__learned_open(). NULL: it shares them with none */
+	const struct wn_config *config; /* of new filters; not retained. NULL: of a kind that
+					 * does not want costs */
 };
 
 struct wn__engine_stats {
@@ -58,7 +63,6 @@ struct wn__engine_stats {
 	uint64_t negatives;
 	uint64_t map_runs, map_bytes, map_reads; /* of the store: runs, their size, pages read */
 	uint64_t saves, save_failures;
-	uint64_t rebuilt, rebuild_failures; /* filters of kinds that learn in this way */
 };
 
 enum wn__engine_counter {
@@ -87,11 +91,26 @@ struct wn__engine_stripe {
 	_Alignas(64) atomic_uint_fast64_t counters[WN__ENGINE_COUNTERS];
 };
 
-/* What the worker does besides learning: put a run, or drop the runs of a table. In order. */
+/* A false positive, and since when it should not come again, by wn__trace_clock(). */
+struct wn__reported {
+	atomic_uint_fast64_t tag, since;
+};
+
+/* A run that waits to be stored. */
+struct wn__waiting {
+	struct wn__run run; /* begins with the id */
+	struct wn__waiting *next;
+	struct wn_hash *hashes;
+};
+
+/* What the worker does besides learning: put runs of a table, or drop all of a table's. In
+ * order. */
 struct wn__job {
 	struct wn__job *next;
-	struct wn__run run;     /* to drop a table's: the owner alone */
-	struct wn_hash *hashes; /* NULL: drop */
+	uint64_t owner;
+	struct wn__waiting *first, **last; /* to put, in one go; none: drop */
+	size_t count;
+	uint64_t bytes; /* of their hashes */
 };
 
 /* Which run is which table's: the store's list, kept in memory. The worker's own. */
@@ -102,20 +121,18 @@ struct wn__owned {
 
 struct wn__engine {
 	atomic_size_t references;
-	struct wn__engine *elder; /* held; whose lessons these are. NULL: its own */
-	char *name;
-	struct wn__engine *next; /* of those that have a name */
 	struct wn__learned *learned;
 	struct wn__negatives *negatives; /* bound to the secret of new filters */
 	struct wn__runs *runs;           /* NULL until the database is open */
-	struct wn__rebuilds *rebuilds;   /* NULL: none of its filters is built again */
+	struct wn__hot *hot;             /* NULL: new filters do not heed costs */
 	struct wn__saved *saved;         /* NULL: nothing is saved */
-	bool synchronous;
+	int save_error;                  /* why nothing is, although it should be */
+	bool background;
 	void (*charge)(void *arg, uint64_t bytes); /* NULL: nobody wants to know */
 	void *charge_arg;
 	atomic_uint learned_since; /* so many were learned from since the last telling, or so */
 	struct wn__engine_stripe stripes[WN__ENGINE_STRIPES];
-	atomic_uint_fast64_t *reported;  /* tags of false positives, by their last bits */
+	struct wn__reported *reported; /* false positives, by the last bits of their tags */
 
 	/* ---- engine_worker.c; under the lock ---- */
 	pthread_mutex_t lock;
@@ -124,8 +141,10 @@ struct wn__engine {
 	bool started, stopping, keeper_busy, learner_busy;
 	unsigned save_ms;
 	struct wn__job *first_job, **last_job;
-	struct wn__job *current_job; /* no longer in the list, and not done yet */
-	uint64_t waiting_bytes; /* of the jobs' hashes */
+	struct wn__job *held; /* runs of tables that are still being built */
+	uint64_t held_bytes;
+	struct wn__ids waiting; /* runs that are held, in the queue or just being stored */
+	uint64_t waiting_bytes; /* of the hashes that are held or in the queue */
 	struct wn__trace_entry *feedback; /* a ring */
 	size_t feedback_length, feedback_first, feedback_count;
 
@@ -157,6 +176,12 @@ WN_PUBLIC bool wn__engine_begin_lookup(void);
 WN_PUBLIC void wn__engine_end_lookup(struct wn__engine *engine, bool traced, bool found,
 				     bool failed);
 
+/* Are readers to leave the query's hash in the trace (wn__trace_ask())? */
+static inline bool wn__engine_wants_queries(const struct wn__engine *engine)
+{
+	return engine->hot != NULL;
+}
+
 /* A batch of lookups, which began as one does, is over: its positives are sorted out, and
  * then each of its keys is confirmed. A batch may bring a key twice; what is learned from it
  * then is no less true. Filters under another secret than `secret_id` are left aside. */
@@ -179,10 +204,10 @@ WN_PUBLIC void wn__batch_confirm(struct wn__batch *batch, uint32_t secret_id,
 /* Load what was saved in `directory` and, unless `read_only`, save there from now on: about
  * once a second, and when the worker stops. Between adopt and start. Lessons of filters
  * without a run are forgotten: their table went while nobody listened. That something cannot
- * be read or written is counted, and costs what was learned. */
+ * be read or written costs what was learned, is counted, and every sync says so. */
 WN_PUBLIC void wn__engine_keep(struct wn__engine *engine, const char *directory, bool read_only);
 
-/* Save now what was learned so far. 0 also if nothing is saved at all; or an errno. */
+/* Save now what was learned so far. 0 also if nothing is to be saved at all; or an errno. */
 WN_PUBLIC int wn__engine_sync(struct wn__engine *engine);
 
 /* Tell `charge` now and then how much memory what was learned takes, and now; NULL: no longer.
@@ -203,7 +228,7 @@ WN_PUBLIC void wn__engine_carry_over(struct wn__engine *engine,
 				     const struct wn__negatives_view *view,
 				     struct wn_builder *builder);
 
-/* This positive was false. Learns at once, or leaves it to the worker. */
+/* This positive was false. Learns at once, or leaves it to the thread beside. */
 WN_PUBLIC void wn__engine_report(struct wn__engine *engine,
 				 const struct wn__trace_entry *entry);
 
@@ -215,14 +240,15 @@ void wn__engine_learn(struct wn__engine *engine, const struct wn__trace_entry *e
 int wn__worker_init(struct wn__engine *engine, size_t queue_length);
 void wn__worker_fini(struct wn__engine *engine);
 
-/* A stored key's hash from a run that is still waiting to be stored; WN_ERR_NOT_FOUND if this
- * one is not. A store may take its time, and false positives come at once. */
+/* As wn__runs_lookup_minirun(), in a run that is still waiting to be stored;
+ * WN_ERR_NOT_FOUND if this one is not. A store may take its time, and false positives come at
+ * once. */
 int wn__worker_lookup(struct wn__engine *engine, const struct wn__run *run, uint64_t minirun,
-		      uint32_t rank, struct wn__run_entry *entryp);
-bool wn__worker_is_waiting(struct wn__engine *engine, const struct wn__run *run);
+		      uint32_t rank, struct wn__run_entry *entries, size_t max, size_t *countp);
 void wn__worker_describe(struct wn__engine *engine, struct wn__engine_stats *statsp);
 
-/* Take over the store and learn which runs are there; then begin. */
+/* Take over the store and learn which runs are there, in the order of their owners; then
+ * begin. */
 WN_PUBLIC int wn__worker_adopt(struct wn__engine *engine, struct wn__runs *runs);
 WN_PUBLIC int wn__worker_start(struct wn__engine *engine);
 /* Do what is queued, and end; the store is then gone. Nobody may report any more. */
@@ -234,6 +260,13 @@ WN_PUBLIC void wn__worker_drain(struct wn__engine *engine);
 /* From any thread, the host's too; never waits for long. The hashes are copied. */
 WN_PUBLIC void wn__worker_put(struct wn__engine *engine, const struct wn__run *run,
 			      const struct wn_hash *hashes);
+/* The same for a table with many filters, whose ids begin alike (block_build.h): its runs wait
+ * for each other and are stored together, when the table is at its end, when they have become
+ * many, or when the worker is drained or stopped. Meanwhile they can be learned from. The end
+ * is told with the id of any of them. */
+WN_PUBLIC void wn__worker_hold(struct wn__engine *engine, const struct wn__run *run,
+			       const struct wn_hash *hashes);
+WN_PUBLIC void wn__worker_end_table(struct wn__engine *engine, const unsigned char *id);
 WN_PUBLIC void wn__worker_retire(struct wn__engine *engine, uint64_t owner);
 void wn__worker_report(struct wn__engine *engine, const struct wn__trace_entry *entry);
 

@@ -39,6 +39,24 @@ static void confirm(struct wn__engine *engine, bool found)
 		wn__engine_report(engine, &wrong[i]);
 }
 
+/* Nothing was found. */
+static void note_missing(struct wn__engine *engine, uint32_t secret_id, struct wn_hash hash)
+{
+	double cost = wn__hot_note(engine->hot, hash);
+
+	if (cost > 0)
+		wn__negatives_add(engine->negatives, secret_id, hash, cost);
+}
+
+static void sample_lookup(struct wn__engine *engine)
+{
+	struct wn_hash hash;
+	uint32_t secret_id;
+
+	if (wn__hot_samples() && wn__trace_asked(&secret_id, &hash))
+		note_missing(engine, secret_id, hash);
+}
+
 void wn__engine_end_lookup(struct wn__engine *engine, bool traced, bool found, bool failed)
 {
 	wn__engine_count(engine, WN__LOOKUPS, 1);
@@ -46,6 +64,8 @@ void wn__engine_end_lookup(struct wn__engine *engine, bool traced, bool found, b
 		wn__engine_count(engine, WN__LOOKUPS_DISCARDED, 1);
 	else
 		confirm(engine, found);
+	if (engine->hot && !found && !failed)
+		sample_lookup(engine);
 	wn__trace_end();
 }
 
@@ -122,4 +142,6 @@ void wn__batch_confirm(struct wn__batch *batch, uint32_t secret_id, struct wn_ha
 			wn__engine_report(batch->engine, &batch->entries[at]);
 		at = next;
 	}
+	if (batch->engine->hot && !found && wn__hot_samples())
+		note_missing(batch->engine, secret_id, hash);
 }

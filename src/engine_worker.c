@@ -1,9 +1,12 @@
 /* engine_worker.c - the threads that write the reverse map and learn; see engine.h.
  *
- * Two of them. The keeper does jobs, in order (a run is put before the end of its table drops
- * it), and saves what was learned. To put a run takes as long as the store takes, and a RocksDB
- * that stalls its writers may take seconds: so the learner learns beside it, from runs that
- * still wait as well as from those that are stored. */
+ * The keeper does jobs, in order (a run is put before the end of its table drops it), and saves
+ * what was learned. To put a run takes as long as the store takes, and a RocksDB that stalls its
+ * writers may take seconds: meanwhile lessons are made of runs that still wait as well as of those
+ * that are stored. Where lookups do not learn themselves, a second thread, the learner, does.
+ *
+ * A table with partitioned filters has thousands of runs. They are held back until the table
+ * is finished and stored in one call: one file of the column family instead of thousands. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,15 +16,16 @@
 
 #include "alloc.h"
 #include "bits.h"
+#include "block_build.h"
 #include "engine.h"
 
 /* Hashes that wait to be written. One run may always wait, however long it is. */
 #define MAX_WAITING_BYTES ((uint64_t)64 << 20)
 
-/* Kept of each hash beyond a lesson's bits. Without them one key in 250 or so is known too
- * badly to make a lesson of, and its false positives come again; with them one in 16 million.
- * They cost two bytes a key. */
-#define SPARE_BITS 16
+/* Of these, hashes that wait for the end of their table, so that its runs are stored together:
+ * as many as make a table's share worth a call of the store, and of all tables. */
+#define ENOUGH_BYTES ((uint64_t)8 << 20)
+#define MAX_HELD_BYTES ((uint64_t)32 << 20)
 
 /* ---- the queue ---------------------------------------------------------- */
 
@@ -41,7 +45,7 @@ static bool init_condition(pthread_cond_t *condition)
 
 int wn__worker_init(struct wn__engine *engine, size_t queue_length)
 {
-	engine->feedback = wn__calloc(queue_length, sizeof(*engine->feedback));
+	engine->feedback = wn__calloc(queue_length + 1, sizeof(*engine->feedback));
 	if (!engine->feedback)
 		return ENOMEM;
 	if (pthread_mutex_init(&engine->lock, NULL) != 0) {
@@ -61,13 +65,26 @@ int wn__worker_init(struct wn__engine *engine, size_t queue_length)
 	return 0;
 }
 
+/* Not in any list or table any more. */
 static void free_job(struct wn__job *job)
 {
-	free(job->hashes);
+	struct wn__waiting *waiting;
+
+	while ((waiting = job->first)) {
+		job->first = waiting->next;
+		free(waiting->hashes);
+		free(waiting);
+	}
 	free(job);
 }
 
-/* Under the lock, or with nobody else there. */
+/* Under the lock, or with nobody else there; as the next four. */
+static void forget_waiting(struct wn__engine *engine, const struct wn__job *job)
+{
+	for (const struct wn__waiting *waiting = job->first; waiting; waiting = waiting->next)
+		wn__ids_remove(&engine->waiting, waiting->run.id);
+}
+
 static struct wn__job *take_job(struct wn__engine *engine)
 {
 	struct wn__job *job = engine->first_job;
@@ -75,15 +92,40 @@ static struct wn__job *take_job(struct wn__engine *engine)
 	engine->first_job = job->next;
 	if (!engine->first_job)
 		engine->last_job = &engine->first_job;
-	if (job->hashes)
-		engine->waiting_bytes -= job->run.key_count * sizeof(*job->hashes);
+	engine->waiting_bytes -= job->bytes;
 	return job;
+}
+
+static void queue_job(struct wn__engine *engine, struct wn__job *job)
+{
+	job->next = NULL;
+	*engine->last_job = job;
+	engine->last_job = &job->next;
+	pthread_cond_signal(&engine->jobs);
+}
+
+/* What is held at this place waits for no more. */
+static void release_held(struct wn__engine *engine, struct wn__job **at)
+{
+	struct wn__job *job = *at;
+
+	*at = job->next;
+	engine->held_bytes -= job->bytes;
+	queue_job(engine, job);
+}
+
+static void release_all(struct wn__engine *engine)
+{
+	while (engine->held)
+		release_held(engine, &engine->held);
 }
 
 void wn__worker_fini(struct wn__engine *engine)
 {
+	release_all(engine);
 	while (engine->first_job)
 		free_job(take_job(engine));
+	wn__ids_fini(&engine->waiting);
 	free(engine->feedback);
 	free(engine->owned);
 	wn__runs_destroy(engine->runs);
@@ -95,31 +137,6 @@ void wn__worker_fini(struct wn__engine *engine)
 
 /* ---- what waits --------------------------------------------------------- */
 
-/* With the lock held. */
-static const struct wn__job *find_waiting(const struct wn__engine *engine,
-					  const struct wn__run *run)
-{
-	const struct wn__job *job = engine->current_job;
-
-	if (!job || !job->hashes || memcmp(job->run.id, run->id, WN_BLOCK_ID_SIZE) != 0) {
-		job = engine->first_job;
-		while (job && (!job->hashes ||
-			       memcmp(job->run.id, run->id, WN_BLOCK_ID_SIZE) != 0))
-			job = job->next;
-	}
-	return job;
-}
-
-bool wn__worker_is_waiting(struct wn__engine *engine, const struct wn__run *run)
-{
-	bool waiting;
-
-	pthread_mutex_lock(&engine->lock);
-	waiting = find_waiting(engine, run) != NULL;
-	pthread_mutex_unlock(&engine->lock);
-	return waiting;
-}
-
 static uint64_t minirun_of(const struct wn__run *run, struct wn_hash hash)
 {
 	struct wn__fingerprint print = wn__split(hash, run->slots);
@@ -128,110 +145,204 @@ static uint64_t minirun_of(const struct wn__run *run, struct wn_hash hash)
 }
 
 /* Hashes are in the order of their miniruns. */
-static int find_hash(const struct wn__job *job, uint64_t minirun, uint32_t rank,
-		     struct wn_hash *hashp)
+static int find_hashes(const struct wn__waiting *waiting, uint64_t minirun, uint32_t rank,
+		       struct wn__run_entry *entries, size_t max, size_t *countp)
 {
-	uint64_t low = 0, high = job->run.key_count;
+	uint64_t low = 0, high = waiting->run.key_count;
 
 	while (low < high) {
 		uint64_t middle = low + (high - low) / 2;
 
-		if (minirun_of(&job->run, job->hashes[middle]) < minirun)
+		if (minirun_of(&waiting->run, waiting->hashes[middle]) < minirun)
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	if (rank >= job->run.key_count - low ||
-	    minirun_of(&job->run, job->hashes[low + rank]) != minirun)
-		return WN_ERR_NOT_FOUND;
-	*hashp = job->hashes[low + rank];
-	return 0;
+	for (low += rank; *countp < max && low < waiting->run.key_count; low++, ++*countp) {
+		if (minirun_of(&waiting->run, waiting->hashes[low]) != minirun)
+			break;
+		entries[*countp] = (struct wn__run_entry){waiting->hashes[low], 128};
+	}
+	return *countp < max ? WN__RUN_NO_PLACE : 0;
 }
 
 int wn__worker_lookup(struct wn__engine *engine, const struct wn__run *run, uint64_t minirun,
-		      uint32_t rank, struct wn__run_entry *entryp)
+		      uint32_t rank, struct wn__run_entry *entries, size_t max, size_t *countp)
 {
-	const struct wn__job *job;
+	const struct wn__waiting *waiting;
 	int err = WN_ERR_NOT_FOUND;
 
+	*countp = 0;
 	pthread_mutex_lock(&engine->lock);
-	job = find_waiting(engine, run);
-	if (job && job->run.slots == run->slots && job->run.remainder_bits == run->remainder_bits)
-		err = find_hash(job, minirun, rank, &entryp->hash);
+	waiting = wn__ids_find(&engine->waiting, run->id);
+	if (waiting && waiting->run.slots == run->slots &&
+	    waiting->run.remainder_bits == run->remainder_bits &&
+	    waiting->run.key_count == run->key_count && waiting->run.secret_id == run->secret_id)
+		err = find_hashes(waiting, minirun, rank, entries, max, countp);
 	pthread_mutex_unlock(&engine->lock);
-	entryp->fraction_bits = 128;
 	return err;
 }
 
 /* ---- jobs come ---------------------------------------------------------- */
 
-/* Takes the job, or frees it when it is refused. */
-static bool append_job(struct wn__engine *engine, struct wn__job *job)
+static struct wn__waiting *copy_run(const struct wn__run *run, const struct wn_hash *hashes)
 {
-	uint64_t bytes = job->hashes ? job->run.key_count * sizeof(*job->hashes) : 0;
-	bool room;
+	struct wn__waiting *waiting = wn__calloc(1, sizeof(*waiting));
 
-	pthread_mutex_lock(&engine->lock);
-	room = !engine->stopping &&
-	       (bytes == 0 || engine->waiting_bytes == 0 ||
+	if (!waiting)
+		return NULL;
+	waiting->run = *run;
+	waiting->hashes = wn__alloc(run->key_count * sizeof(*hashes));
+	if (!waiting->hashes) {
+		free(waiting);
+		return NULL;
+	}
+	memcpy(waiting->hashes, hashes, run->key_count * sizeof(*hashes));
+	return waiting;
+}
+
+/* With the lock held, as the next three: is there room for one more? */
+static bool has_room(const struct wn__engine *engine, const struct wn__waiting *waiting,
+		     uint64_t bytes)
+{
+	return !engine->stopping && !wn__ids_find(&engine->waiting, waiting->run.id) &&
+	       (engine->waiting_bytes == engine->held_bytes ||
 		engine->waiting_bytes + bytes <= MAX_WAITING_BYTES);
-	if (room) {
+}
+
+/* Where the runs of this table are held; where they would be if there are none. Few tables
+ * are built at a time. */
+static struct wn__job **find_held(struct wn__engine *engine, const unsigned char *id)
+{
+	struct wn__job **at = &engine->held;
+
+	while (*at && memcmp((*at)->first->run.id, id, WN__ID_PREFIX_SIZE) != 0)
+		at = &(*at)->next;
+	return at;
+}
+
+static void add_to_job(struct wn__job *job, struct wn__waiting *waiting, uint64_t bytes)
+{
+	if (!job->first)
+		job->last = &job->first;
+	*job->last = waiting;
+	job->last = &waiting->next;
+	job->owner = waiting->run.owner;
+	job->count++;
+	job->bytes += bytes;
+}
+
+/* `job` is empty, and taken if it is used. */
+static void hold_run(struct wn__engine *engine, struct wn__waiting *waiting, uint64_t bytes,
+		     struct wn__job **jobp)
+{
+	struct wn__job **at = find_held(engine, waiting->run.id);
+
+	if (!*at) {
+		*at = *jobp;
+		*jobp = NULL;
+	}
+	add_to_job(*at, waiting, bytes);
+	engine->held_bytes += bytes;
+	if ((*at)->bytes >= ENOUGH_BYTES)
+		release_held(engine, at);
+	else if (engine->held_bytes > MAX_HELD_BYTES)
+		release_all(engine);
+}
+
+/* Takes the run, or says no. */
+static bool take_run(struct wn__engine *engine, struct wn__waiting *waiting, bool hold)
+{
+	uint64_t bytes = waiting->run.key_count * sizeof(*waiting->hashes);
+	struct wn__job *job = wn__calloc(1, sizeof(*job));
+	bool taken;
+
+	if (!job)
+		return false;
+	pthread_mutex_lock(&engine->lock);
+	taken = has_room(engine, waiting, bytes) && wn__ids_add(&engine->waiting, waiting) == 0;
+	if (taken)
 		engine->waiting_bytes += bytes;
-		*engine->last_job = job;
-		engine->last_job = &job->next;
-		pthread_cond_signal(&engine->jobs);
+	if (taken && hold) {
+		hold_run(engine, waiting, bytes, &job);
+	} else if (taken) {
+		add_to_job(job, waiting, bytes);
+		queue_job(engine, job);
+		job = NULL;
 	}
 	pthread_mutex_unlock(&engine->lock);
-	if (!room)
-		free_job(job);
-	return room;
+	free(job);
+	return taken;
+}
+
+static void put_or_lose(struct wn__engine *engine, const struct wn__run *run,
+			const struct wn_hash *hashes, bool hold)
+{
+	struct wn__waiting *waiting;
+
+	if (run->key_count == 0)
+		return;
+	waiting = copy_run(run, hashes);
+	if (waiting && take_run(engine, waiting, hold))
+		return;
+	if (waiting)
+		free(waiting->hashes);
+	free(waiting);
+	wn__engine_count(engine, WN__RUNS_LOST, 1);
 }
 
 void wn__worker_put(struct wn__engine *engine, const struct wn__run *run,
 		    const struct wn_hash *hashes)
 {
+	put_or_lose(engine, run, hashes, false);
+}
+
+void wn__worker_hold(struct wn__engine *engine, const struct wn__run *run,
+		     const struct wn_hash *hashes)
+{
+	put_or_lose(engine, run, hashes, true);
+}
+
+void wn__worker_end_table(struct wn__engine *engine, const unsigned char *id)
+{
+	struct wn__job **at;
+
+	pthread_mutex_lock(&engine->lock);
+	at = find_held(engine, id);
+	if (*at)
+		release_held(engine, at);
+	pthread_mutex_unlock(&engine->lock);
+}
+
+/* The table's puts in this list. */
+static void cancel_in(struct wn__engine *engine, struct wn__job **at, uint64_t owner)
+{
 	struct wn__job *job;
 
-	if (run->key_count == 0)
-		return;
-	job = wn__calloc(1, sizeof(*job));
-	if (job)
-		job->hashes = wn__alloc(run->key_count * sizeof(*hashes));
-	if (job && job->hashes) {
-		job->run = *run;
-		memcpy(job->hashes, hashes, run->key_count * sizeof(*hashes));
-		if (append_job(engine, job))
-			return;
-	} else {
-		free(job);
-	}
-	wn__engine_count(engine, WN__RUNS_LOST, 1);
-}
-
-static void forget_filter(struct wn__engine *engine, const unsigned char *id)
-{
-	wn__learned_forget(engine->learned, id);
-	if (engine->rebuilds)
-		wn__rebuild_forget(engine->rebuilds, id);
-}
-
-/* A table that goes takes along what of it still waits: to store that would be for nothing. */
-static void cancel_puts(struct wn__engine *engine, uint64_t owner)
-{
-	struct wn__job **at = &engine->first_job, *job;
-
 	while ((job = *at)) {
-		if (!job->hashes || job->run.owner != owner) {
+		if (!job->first || job->owner != owner) {
 			at = &job->next;
 			continue;
 		}
 		*at = job->next;
 		if (engine->last_job == &job->next)
 			engine->last_job = at;
-		engine->waiting_bytes -= job->run.key_count * sizeof(*job->hashes);
-		forget_filter(engine, job->run.id);
+		engine->waiting_bytes -= job->bytes;
+		for (const struct wn__waiting *run = job->first; run; run = run->next)
+			wn__learned_forget(engine->learned, run->run.id);
+		forget_waiting(engine, job);
 		free_job(job);
 	}
+}
+
+/* A table that goes takes along what of it still waits: to store that would be for nothing. */
+static void cancel_puts(struct wn__engine *engine, uint64_t owner)
+{
+	uint64_t before = engine->waiting_bytes;
+
+	cancel_in(engine, &engine->held, owner);
+	engine->held_bytes -= before - engine->waiting_bytes;
+	cancel_in(engine, &engine->first_job, owner);
 }
 
 void wn__worker_retire(struct wn__engine *engine, uint64_t owner)
@@ -240,12 +351,14 @@ void wn__worker_retire(struct wn__engine *engine, uint64_t owner)
 
 	pthread_mutex_lock(&engine->lock);
 	cancel_puts(engine, owner);
-	pthread_mutex_unlock(&engine->lock);
 	/* If this is refused, the next open sweeps. */
-	if (job) {
-		job->run.owner = owner;
-		append_job(engine, job);
+	if (job && !engine->stopping) {
+		job->owner = owner;
+		queue_job(engine, job);
+		job = NULL;
 	}
+	pthread_mutex_unlock(&engine->lock);
+	free(job);
 }
 
 void wn__worker_report(struct wn__engine *engine, const struct wn__trace_entry *entry)
@@ -285,39 +398,95 @@ static int note_owner(struct wn__engine *engine, const struct wn__run *run)
 	return 0;
 }
 
-static void put_run(struct wn__engine *engine, const struct wn__job *job)
+static struct wn__run_put make_put(const struct wn__waiting *waiting)
 {
-	unsigned bits = job->run.remainder_bits + WN__PIECE_BITS + SPARE_BITS;
-	unsigned bytes = job->run.rebuilds ? 16 : wn__run_hash_bytes(&job->run, bits);
-	int err = note_owner(engine, &job->run);
+	const struct wn__run *run = &waiting->run;
 
-	if (!err)
-		err = wn__runs_put(engine->runs, &job->run, job->hashes, bytes);
-	wn__engine_count(engine, err ? WN__RUNS_LOST : WN__RUNS_STORED, 1);
+	return (struct wn__run_put){
+		.run = run,
+		.hashes = waiting->hashes,
+		.hash_bytes = wn__run_lesson_bytes(run, WN__PIECE_BITS),
+	};
 }
 
-static void drop_runs(struct wn__engine *engine, uint64_t owner)
+/* In one go if there is memory for it. */
+static void put_runs(struct wn__engine *engine, const struct wn__job *job)
+{
+	struct wn__run_put one, *puts = wn__calloc(job->count, sizeof(*puts));
+	size_t count = 0, stored = 0;
+
+	for (const struct wn__waiting *waiting = job->first; waiting; waiting = waiting->next) {
+		if (note_owner(engine, &waiting->run))
+			continue;
+		one = make_put(waiting);
+		if (puts) {
+			puts[count++] = one;
+		} else {
+			wn__runs_put_many(engine->runs, &one, 1);
+			stored += !one.err;
+		}
+	}
+	if (count > 0)
+		wn__runs_put_many(engine->runs, puts, count);
+	for (size_t i = 0; i < count; i++)
+		stored += !puts[i].err;
+	wn__engine_count(engine, WN__RUNS_STORED, stored);
+	wn__engine_count(engine, WN__RUNS_LOST, job->count - stored);
+	free(puts);
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+	return memcmp(a, b, WN_BLOCK_ID_SIZE);
+}
+
+/* Take the ids of the owner's runs out of the list. `ids` has room for all; NULL: count only. */
+static size_t take_owned(struct wn__engine *engine, uint64_t owner,
+			 unsigned char (*ids)[WN_BLOCK_ID_SIZE])
 {
 	struct wn__owned *owned = engine->owned;
+	size_t count = 0;
 
 	for (size_t at = 0; at < engine->owned_count;) {
 		if (owned[at].owner != owner) {
 			at++;
 			continue;
 		}
-		if (wn__runs_drop(engine->runs, owned[at].id) == 0)
-			wn__engine_count(engine, WN__RUNS_RETIRED, 1);
-		forget_filter(engine, owned[at].id);
-		owned[at] = owned[--engine->owned_count];
+		if (ids) {
+			memcpy(ids[count], owned[at].id, sizeof(ids[count]));
+			owned[at] = owned[--engine->owned_count];
+		} else {
+			at++;
+		}
+		count++;
 	}
+	return count;
+}
+
+/* All in one go: a store may have all of a table's runs in one place. */
+static void drop_runs(struct wn__engine *engine, uint64_t owner)
+{
+	size_t count = take_owned(engine, owner, NULL);
+	unsigned char(*ids)[WN_BLOCK_ID_SIZE] = wn__calloc(count + 1, sizeof(*ids));
+
+	if (!ids) /* the next open sweeps */
+		return;
+	take_owned(engine, owner, ids);
+	qsort(ids, count, sizeof(*ids), compare_ids);
+	wn__engine_count(engine, WN__RUNS_RETIRED,
+			 wn__runs_drop_many(engine->runs,
+					    (const unsigned char(*)[WN_BLOCK_ID_SIZE])ids, count));
+	for (size_t i = 0; i < count; i++)
+		wn__learned_forget(engine->learned, ids[i]);
+	free(ids);
 }
 
 static void do_job(struct wn__engine *engine, const struct wn__job *job)
 {
-	if (job->hashes)
-		put_run(engine, job);
+	if (job->first)
+		put_runs(engine, job);
 	else
-		drop_runs(engine, job->run.owner);
+		drop_runs(engine, job->owner);
 }
 
 /* ---- the learner -------------------------------------------------------- */
@@ -370,14 +539,15 @@ static void do_next_job(struct wn__engine *engine)
 {
 	struct wn__job *job = take_job(engine);
 
-	engine->current_job = job;
 	engine->keeper_busy = true;
 	pthread_mutex_unlock(&engine->lock);
 	do_job(engine, job);
 	pthread_mutex_lock(&engine->lock);
+	forget_waiting(engine, job);
+	pthread_mutex_unlock(&engine->lock);
+	free_job(job); /* of thousands of runs: not under the lock */
+	pthread_mutex_lock(&engine->lock);
 	engine->keeper_busy = false;
-	engine->current_job = NULL;
-	free_job(job);
 }
 
 static struct timespec now(void)
@@ -438,6 +608,8 @@ static void *keep(void *given)
 			until = next_save(engine);
 		} else if (engine->first_job) {
 			do_next_job(engine);
+		} else if (engine->held && engine->stopping) {
+			release_all(engine);
 		} else if (engine->stopping) {
 			break;
 		} else {
@@ -448,7 +620,14 @@ static void *keep(void *given)
 	return NULL;
 }
 
-/* The runs that the store has from before. */
+static int compare_owners(const void *a, const void *b)
+{
+	const struct wn__owned *left = a, *right = b;
+
+	return left->owner < right->owner ? -1 : left->owner > right->owner;
+}
+
+/* The runs that the store has from before, a table's side by side. */
 static int note_owners(struct wn__engine *engine)
 {
 	struct wn__run_info *infos;
@@ -459,6 +638,8 @@ static int note_owners(struct wn__engine *engine)
 		return err;
 	for (size_t i = 0; i < count && !err; i++)
 		err = note_owner(engine, &infos[i].run);
+	if (engine->owned_count > 0)
+		qsort(engine->owned, engine->owned_count, sizeof(*engine->owned), compare_owners);
 	free(infos);
 	return err;
 }
@@ -489,7 +670,8 @@ int wn__worker_start(struct wn__engine *engine)
 
 	if (err)
 		return err;
-	err = pthread_create(&engine->learner, NULL, learn, engine);
+	if (engine->background)
+		err = pthread_create(&engine->learner, NULL, learn, engine);
 	engine->started = !err;
 	if (err)
 		end_threads(engine, true, false);
@@ -502,7 +684,7 @@ void wn__worker_stop(struct wn__engine *engine)
 	struct wn__saved *saved;
 	struct wn__runs *runs;
 
-	end_threads(engine, engine->started, engine->started);
+	end_threads(engine, engine->started, engine->started && engine->background);
 	pthread_mutex_lock(&engine->lock);
 	saved = engine->saved;
 	runs = engine->runs;
@@ -523,6 +705,7 @@ static bool is_idle(const struct wn__engine *engine)
 void wn__worker_drain(struct wn__engine *engine)
 {
 	pthread_mutex_lock(&engine->lock);
+	release_all(engine);
 	while (engine->started && !engine->stopping && !is_idle(engine))
 		pthread_cond_wait(&engine->idle, &engine->lock);
 	pthread_mutex_unlock(&engine->lock);

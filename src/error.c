@@ -18,6 +18,7 @@ static const char *const sentences[] = {
 	[-WN_ERR_VERSION] = "a format version or filter kind that this library does not know",
 	[-WN_ERR_READONLY] = "the object cannot be changed",
 	[-WN_ERR_RANGE] = "a counter would pass its largest value",
+	[-WN_ERR_STALE] = "the ranks of a minirun have changed since they were read",
 };
 
 #define SENTENCE_COUNT ((int)(sizeof(sentences) / sizeof(sentences[0])))

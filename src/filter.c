@@ -28,16 +28,14 @@ const struct wn__kind *wn__kind_by_id(unsigned id)
 	return NULL;
 }
 
-bool wn__kind_rebuilds(unsigned id)
-{
-	const struct wn__kind *kind = wn__kind_by_id(id);
-
-	return kind && kind->rebuilds;
-}
-
 unsigned wn__config_kind(const struct wn_config *config)
 {
 	return config->kind->id;
+}
+
+bool wn__config_wants_costs(const struct wn_config *config)
+{
+	return config->kind->wants_costs;
 }
 
 /* ---- hashes as they come ------------------------------------------------ */
@@ -315,6 +313,7 @@ struct wn_builder {
 	struct cost_list costs; /* of the negatives */
 	struct hash_array finished; /* of the last block; NULL hashes before */
 	struct wn_config config;
+	struct wn__id_row ids; /* of its filters */
 	bool tiny;
 };
 
@@ -381,7 +380,7 @@ size_t wn_builder_count(const struct wn_builder *builder)
 	return builder->keys.count;
 }
 
-static int build_block(const struct wn_builder *builder, const struct hash_array *keys,
+static int build_block(struct wn_builder *builder, const struct hash_array *keys,
 		       const struct hash_array *negatives, const double *costs,
 		       struct wn__block_writer *writer)
 {
@@ -398,6 +397,7 @@ static int build_block(const struct wn_builder *builder, const struct hash_array
 	};
 	int err = kind->build(&input, writer, params);
 
+	writer->row = &builder->ids;
 	if (!err)
 		err = wn__block_end(writer, kind->id, params, keys->count, builder->secret);
 	if (err)
@@ -420,7 +420,7 @@ int wn_builder_finish(struct wn_builder *builder, void **blockp, size_t *sizep)
 	err = sort_list(&builder->negatives, &negatives);
 	if (err)
 		goto err;
-	if (builder->config.kind->rebuilds)
+	if (builder->config.kind->wants_costs)
 		err = sort_costs(&builder->negatives, &builder->costs, &negatives, &costs);
 	if (err)
 		goto err;

@@ -15,6 +15,7 @@
 #include <winnow/hash.h>
 
 #include "alloc.h"
+#include "file.h"
 #include "secret.h"
 #include "secret_format.h"
 
@@ -93,22 +94,6 @@ struct wn_hash wn_hash(const struct wn_secret *secret, const void *key, size_t s
 
 /* ---- the secret's file -------------------------------------------------- */
 
-static int write_all(int fd, const unsigned char *bytes, size_t size)
-{
-	while (size) {
-		ssize_t written = write(fd, bytes, size);
-
-		if (written < 0) {
-			if (errno == EINTR)
-				continue;
-			return errno;
-		}
-		bytes += written;
-		size -= (size_t)written;
-	}
-	return 0;
-}
-
 /* Up to `size` bytes; fewer only at the end of the file. */
 static int read_all(int fd, unsigned char *bytes, size_t size, size_t *gotp)
 {
@@ -153,7 +138,7 @@ static int sync_directory(const char *directory)
 	return err;
 }
 
-/* mkostemp() makes the file with mode 0600 at most. */
+/* mkostemp() makes a new file, with mode 0600 at most. */
 static int write_temporary(char *name, const unsigned char *bytes, size_t size)
 {
 	int fd = mkostemp(name, O_CLOEXEC);
@@ -161,7 +146,7 @@ static int write_temporary(char *name, const unsigned char *bytes, size_t size)
 
 	if (fd < 0)
 		return errno;
-	err = write_all(fd, bytes, size);
+	err = wn__write_all(fd, bytes, size);
 	if (!err && fsync(fd) < 0)
 		err = errno;
 	if (close(fd) < 0 && !err)
@@ -203,9 +188,9 @@ int wn_secret_load(const char *path, struct wn_secret **secretp)
 	int fd, err;
 
 	*secretp = NULL;
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return errno;
+	err = wn__file_open_read(AT_FDCWD, path, &fd);
+	if (err)
+		return err;
 	err = read_all(fd, file, sizeof(file), &size);
 	close(fd);
 	if (err)

@@ -12,6 +12,8 @@
 
 #include "clusters.h"
 
+struct wn__shape; /* learned.h */
+
 /* The values an options string can set. Every kind names its own in a table;
  * a kind reads its values from wn__config.values[] by index into that table. */
 enum wn__option_type { WN__OPTION_INTEGER, WN__OPTION_REAL };
@@ -39,7 +41,7 @@ struct wn__build_input {
 	const struct wn_hash *negatives; /* ascending, no two equal, none a key */
 	size_t negative_count;
 	/* What a "maybe" to each of them costs, above 0: the sum of what was given for
-	 * this hash. NULL for kinds that do not rebuild: they deny each of them anyway. */
+	 * this hash. NULL for kinds that do not want them: they deny each of them anyway. */
 	const double *costs;
 	bool tiny; /* short header, see block.h */
 };
@@ -48,6 +50,8 @@ struct wn__build_input {
 struct wn__block_writer;
 
 typedef bool wn__query_fn(const void *state, struct wn_hash hash, struct wn_match *matchp);
+typedef bool wn__query_from_fn(const void *state, struct wn_hash hash, uint32_t rank,
+			       struct wn_match *matchp);
 typedef void wn__query_batch_fn(const void *state, const struct wn_hash *hashes, size_t count,
 				bool *answersp);
 
@@ -69,11 +73,12 @@ struct wn__kind {
 	const struct wn__option *options;
 	size_t option_count;
 
-	/* How a filter of this kind learns after it was built: false, key by key, by what
-	 * lies beside its block (learned.h) and is addressed by a match; true, by being
-	 * built again from its run with what it was wrong about as negatives. Its matches
-	 * are then never known. */
-	bool rebuilds;
+	/* Its filters learn after they were built, by lessons beside the block (learned.h). */
+	bool learns;
+
+	/* build() heeds what each negative costs. New filters are then also told of missing
+	 * keys that are asked for often, though no filter was wrong about them. */
+	bool wants_costs;
 
 	/* Refuse combinations of options that make no sense; may be NULL. Fills
 	 * `message` with a sentence. */
@@ -90,6 +95,12 @@ struct wn__kind {
 
 	wn__query_fn *query;
 	wn__query_batch_fn *query_batch;
+
+	/* Kinds with fingerprints: how a block takes hashes apart, and the first fingerprint
+	 * that matches from `rank` on. Both NULL for kinds without: the matches of their
+	 * query are never known, and their lessons go by the plain shape (runs.h). */
+	void (*shape)(const struct wn_block_info *info, struct wn__shape *shapep);
+	wn__query_from_fn *query_from;
 
 	/* Extend what matched, with bits of `stored`. A block's bytes never change:
 	 * kinds whose learned state lives beside the block return WN_ERR_READONLY. */
@@ -110,11 +121,11 @@ extern const struct wn__kind wn__kind_sscf;
 
 const struct wn__kind *wn__kind_by_id(unsigned id); /* NULL if there is none */
 
-/* The kind's `rebuilds`; false for kinds that are not known. For adapters. */
-WN_PUBLIC bool wn__kind_rebuilds(unsigned id);
-
 /* The number of the kind that the options are for. For adapters. */
 WN_PUBLIC unsigned wn__config_kind(const struct wn_config *config);
+
+/* Does this kind want costs? */
+WN_PUBLIC bool wn__config_wants_costs(const struct wn_config *config);
 
 /* The kind's defaults, nothing given. */
 void wn__config_init(struct wn_config *config, const struct wn__kind *kind);

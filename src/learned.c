@@ -7,6 +7,7 @@
 
 #include "alloc.h"
 #include "bytes.h"
+#include "ids.h"
 #include "learned_internal.h"
 
 #define FIRST_BUCKETS 64
@@ -42,12 +43,63 @@ static void ring_append(struct wn__link *ring, struct wn__link *link)
 	ring->prev = link;
 }
 
+/* ---- the budget --------------------------------------------------------- */
+
+/* Shares of the budget that are kept: for all but pages, and of these for all but readers. */
+#define OTHERS_SHARE 8
+#define READERS_SHARE 16
+/* The most that the list of changes may take; past it everything is saved anew. */
+#define CHANGES_SHARE 16
+
+/* Of the coldest, so many are looked at. */
+#define MAX_LOOKS 64
+
+/* Is there room for `size` bytes, with `kept` bytes left? There is always room for a slab. */
+static bool fits(const struct wn__learned *learned, size_t size, size_t kept)
+{
+	if (!learned->slabs)
+		kept += sizeof(struct wn__slab);
+	return learned->stats.bytes + size + kept <= learned->budget;
+}
+
+/* The coldest that nobody reads; NULL: none nearby. Only these give memory back, the others
+ * give pages. */
+static struct wn__lessons *find_unread(struct wn__learned *learned)
+{
+	struct wn__link *link = learned->coldest.next;
+
+	for (unsigned looks = 0; looks < MAX_LOOKS && link != &learned->coldest; looks++) {
+		struct wn__lessons *lessons = WN__LESSONS_OF(link, warmth);
+
+		if (lessons->refs == 0)
+			return lessons;
+		link = link->next;
+	}
+	return NULL;
+}
+
+static bool afford(struct wn__learned *learned, size_t size, size_t kept)
+{
+	while (!fits(learned, size, kept)) {
+		struct wn__lessons *unread = find_unread(learned);
+
+		if (!unread)
+			return false;
+		wn__learned_drop(unread);
+	}
+	return true;
+}
+
+bool wn__learned_afford(struct wn__learned *learned, size_t size)
+{
+	return afford(learned, size, 0);
+}
+
 /* ---- objects ------------------------------------------------------------ */
 
 static struct wn__lessons **bucket_of(const struct wn__learned *learned, const unsigned char *id)
 {
-	/* Ids are random numbers, or hashes. */
-	return &learned->buckets[get_le64(id) & (learned->bucket_count - 1)];
+	return &learned->buckets[wn__id_hash(id) & (learned->bucket_count - 1)];
 }
 
 struct wn__lessons *wn__learned_find(const struct wn__learned *learned, const unsigned char *id)
@@ -72,8 +124,11 @@ static void grow_buckets(struct wn__learned *learned)
 {
 	size_t old_count = learned->bucket_count;
 	struct wn__lessons **old = learned->buckets, *lessons, *next;
-	struct wn__lessons **new = wn__calloc(2 * old_count, sizeof(*new));
+	struct wn__lessons **new = NULL;
 
+	/* For a moment there are both. */
+	if (fits(learned, 2 * old_count * sizeof(*new), learned->budget / READERS_SHARE))
+		new = wn__calloc(2 * old_count, sizeof(*new));
 	if (!new)
 		return;
 	learned->buckets = new;
@@ -88,13 +143,17 @@ static void grow_buckets(struct wn__learned *learned)
 	free(old);
 }
 
-static struct wn__lessons *new_lessons(struct wn__learned *learned, const unsigned char *id,
-				       struct wn__shape shape)
+static int new_lessons(struct wn__learned *learned, const unsigned char *id,
+		       struct wn__shape shape, struct wn__lessons **lessonsp)
 {
-	struct wn__lessons *lessons = wn__calloc(1, sizeof(*lessons));
+	struct wn__lessons *lessons;
 
+	if (learned->budget < WN__LEARNED_MIN_BUDGET ||
+	    !afford(learned, sizeof(*lessons), learned->budget / READERS_SHARE))
+		return WN_ERR_FULL;
+	lessons = wn__calloc(1, sizeof(*lessons));
 	if (!lessons)
-		return NULL;
+		return ENOMEM;
 	lessons->serial = ++learned->last_serial;
 	lessons->shape = shape;
 	memcpy(lessons->id, id, WN_BLOCK_ID_SIZE);
@@ -104,7 +163,8 @@ static struct wn__lessons *new_lessons(struct wn__learned *learned, const unsign
 	if (++learned->object_count > learned->bucket_count)
 		grow_buckets(learned);
 	link_lessons(lessons);
-	return lessons;
+	*lessonsp = lessons;
+	return 0;
 }
 
 static void unlink_lessons(struct wn__lessons *lessons)
@@ -175,18 +235,31 @@ static int add_slab(struct wn__learned *learned)
 	return 0;
 }
 
+void wn__learned_drop(struct wn__lessons *lessons)
+{
+	lessons->learned->stats.dropped_filters++;
+	lessons->learned->stats.dropped_lessons += lessons->count;
+	wn__lessons_clear(lessons);
+	if (lessons->refs == 0)
+		settle(lessons);
+}
+
 static int drop_coldest(struct wn__learned *learned)
 {
 	struct wn__lessons *lessons = WN__LESSONS_OF(learned->coldest.next, warmth);
 
 	if (learned->coldest.next == &learned->coldest)
 		return WN_ERR_FULL;
-	learned->stats.dropped_filters++;
-	learned->stats.dropped_lessons += lessons->count;
-	wn__lessons_clear(lessons);
-	if (lessons->refs == 0)
-		settle(lessons);
+	wn__learned_drop(lessons);
 	return 0;
+}
+
+/* The first one always; then an eighth is left for what is not pages. */
+static bool may_add_slab(const struct wn__learned *learned)
+{
+	size_t kept = learned->slabs ? learned->budget / OTHERS_SHARE : 0;
+
+	return learned->stats.bytes + sizeof(struct wn__slab) + kept <= learned->budget;
 }
 
 int wn__learned_reserve(struct wn__learned *learned, size_t count)
@@ -194,7 +267,7 @@ int wn__learned_reserve(struct wn__learned *learned, size_t count)
 	int err = 0;
 
 	while (!err && learned->pool_count < count) {
-		if (learned->stats.bytes + sizeof(struct wn__slab) <= learned->budget)
+		if (may_add_slab(learned))
 			err = add_slab(learned);
 		else
 			err = drop_coldest(learned);
@@ -250,13 +323,95 @@ int wn__learned_create(size_t budget, struct wn__learned **learnedp)
 	learned->budget = budget ? budget : WN__LEARNED_BUDGET;
 	learned->users = 1;
 	ring_init(&learned->coldest);
-	learned->stats.bytes = sizeof(*learned) + FIRST_BUCKETS * sizeof(*learned->buckets);
+	/* One that never learns anything has less than a kilobyte, and is not worth telling. */
+	if (learned->budget >= WN__LEARNED_MIN_BUDGET)
+		learned->stats.bytes =
+			sizeof(*learned) + FIRST_BUCKETS * sizeof(*learned->buckets);
 	*learnedp = learned;
 	return 0;
 }
 
+/* ---- registries with a name --------------------------------------------- */
+
+/* Taken before a registry's own lock. */
+static pthread_mutex_t named_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct wn__learned *named;
+
+/* Hold it, unless the last one to hold it has just let go. What it has already it keeps, also
+ * if the budget is now a smaller one. */
+static bool try_hold(struct wn__learned *learned, size_t budget)
+{
+	bool alive;
+
+	pthread_mutex_lock(&learned->lock);
+	alive = learned->users > 0;
+	learned->users += alive;
+	if (alive)
+		learned->budget = budget ? budget : WN__LEARNED_BUDGET;
+	pthread_mutex_unlock(&learned->lock);
+	return alive;
+}
+
+static struct wn__learned *find_named(const char *name, size_t budget)
+{
+	struct wn__learned *learned = named;
+
+	while (learned && (strcmp(learned->name, name) != 0 || !try_hold(learned, budget)))
+		learned = learned->next_named;
+	return learned;
+}
+
+/* With its name, or not at all. */
+static int create_named(const char *name, size_t budget, struct wn__learned **learnedp)
+{
+	int err = wn__learned_create(budget, learnedp);
+
+	if (err)
+		return err;
+	(*learnedp)->name = wn__alloc(strlen(name) + 1);
+	if (!(*learnedp)->name) {
+		wn__learned_destroy(*learnedp);
+		*learnedp = NULL;
+		return ENOMEM;
+	}
+	strcpy((*learnedp)->name, name);
+	(*learnedp)->next_named = named;
+	named = *learnedp;
+	return 0;
+}
+
+int wn__learned_open(const char *name, size_t budget, struct wn__learned **learnedp)
+{
+	int err = 0;
+
+	pthread_mutex_lock(&named_lock);
+	*learnedp = find_named(name, budget);
+	if (!*learnedp)
+		err = create_named(name, budget, learnedp);
+	pthread_mutex_unlock(&named_lock);
+	return err;
+}
+
+/* Nobody holds it; who finds it in the list will not touch it after this. */
+static void leave_name(struct wn__learned *learned)
+{
+	struct wn__learned **at = &named;
+
+	if (!learned->name)
+		return;
+	pthread_mutex_lock(&named_lock);
+	while (*at != learned)
+		at = &(*at)->next_named;
+	*at = learned->next_named;
+	pthread_mutex_unlock(&named_lock);
+	free(learned->name);
+}
+
+/* ---- the end ------------------------------------------------------------ */
+
 static void free_learned(struct wn__learned *learned)
 {
+	leave_name(learned);
 	for (size_t at = 0; at < learned->bucket_count; at++) {
 		while (learned->buckets[at]) {
 			struct wn__lessons *lessons = learned->buckets[at];
@@ -287,6 +442,14 @@ static void leave(struct wn__learned *learned)
 		free_learned(learned);
 }
 
+struct wn__learned *wn__learned_hold(struct wn__learned *learned)
+{
+	pthread_mutex_lock(&learned->lock);
+	learned->users++;
+	pthread_mutex_unlock(&learned->lock);
+	return learned;
+}
+
 void wn__learned_destroy(struct wn__learned *learned)
 {
 	if (!learned)
@@ -310,9 +473,9 @@ int wn__learned_acquire(struct wn__learned *learned, const unsigned char *id,
 	pthread_mutex_lock(&learned->lock);
 	lessons = wn__learned_find(learned, id);
 	if (!lessons)
-		lessons = new_lessons(learned, id, shape);
-	if (!lessons)
-		err = ENOMEM;
+		err = new_lessons(learned, id, shape, &lessons);
+	if (err)
+		learned->stats.refused_readers++;
 	else if (!is_same_shape(lessons->shape, shape))
 		err = WN_ERR_MISMATCH;
 	if (!err) {
@@ -369,17 +532,21 @@ void wn__learned_describe(struct wn__learned *learned, struct wn__learned_stats 
 
 /* ---- what has changed --------------------------------------------------- */
 
-#define FIRST_CHANGES 256
+#define FIRST_CHANGES 32
 
 static bool make_room_for_changes(struct wn__learned *learned, size_t room)
 {
+	size_t size = room * sizeof(struct wn__change);
 	struct wn__change *changes;
 
-	if (room > WN__LEARNED_MAX_CHANGES)
+	/* For a moment there are both. */
+	if (room > WN__LEARNED_MAX_CHANGES || size > learned->budget / CHANGES_SHARE ||
+	    !fits(learned, size, 0))
 		return false;
-	changes = wn__realloc(learned->changes, room * sizeof(*changes));
+	changes = wn__realloc(learned->changes, size);
 	if (!changes)
 		return false;
+	learned->stats.bytes += size - learned->change_room * sizeof(*changes);
 	learned->changes = changes;
 	learned->change_room = room;
 	return true;
@@ -389,6 +556,18 @@ void wn__learned_track(struct wn__learned *learned)
 {
 	pthread_mutex_lock(&learned->lock);
 	learned->tracked = true;
+	pthread_mutex_unlock(&learned->lock);
+}
+
+void wn__learned_untrack(struct wn__learned *learned)
+{
+	pthread_mutex_lock(&learned->lock);
+	free(learned->changes);
+	learned->changes = NULL;
+	learned->stats.bytes -= learned->change_room * sizeof(*learned->changes);
+	learned->change_count = learned->change_room = 0;
+	learned->stats.changes = 0;
+	learned->tracked = learned->changes_lost = false;
 	pthread_mutex_unlock(&learned->lock);
 }
 

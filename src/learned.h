@@ -10,7 +10,11 @@
  * did not mean this fingerprint. Lessons are bits of stored keys only, so no lesson
  * can hide the key it came from, whatever the query was.
  *
- * Memory is bounded by a budget. Past it the coldest filter's lessons are dropped:
+ * Filters of kinds without fingerprints learn in the same way, under the plain shape
+ * (runs.h), with one lesson more: this minirun has so many stored keys, mostly none.
+ * A query is denied where their number is known and each is told from it.
+ *
+ * All memory is bounded by a budget. Past it the coldest filter's lessons are dropped:
  * its false positives may then come back, once each, and no answer becomes wrong.
  *
  * Thread safety: any number of threads may query, without a lock and without
@@ -29,6 +33,7 @@
 WN_BEGIN_DECLS
 
 #define WN__LEARNED_BUDGET ((size_t)64 << 20)
+#define WN__LEARNED_MIN_BUDGET ((size_t)32 << 10)
 
 /* A lesson is one such piece of the fraction behind the remainder. */
 #define WN__PIECE_BITS 42
@@ -42,12 +47,28 @@ struct wn__shape {
 	unsigned remainder_bits;
 };
 
+struct wn__kind;
+
+/* Of a filter of this kind, from its block's header. */
+struct wn__shape wn__block_shape(const struct wn_block_info *info, const struct wn__kind *kind);
+
 /* ---- the registry ------------------------------------------------------- */
 
-/* `budget` in bytes; 0 means WN__LEARNED_BUDGET. It bounds the memory that lessons
- * take. What open readers need for themselves (some 150 bytes each) and directories
- * (up to a sixth of the lessons) count as well but are never refused for it. */
+/* `budget` in bytes; 0 means WN__LEARNED_BUDGET. It bounds all memory that the registry holds:
+ * pages of lessons, the directories to them (up to a sixth of the lessons), what each open
+ * reader needs (some 120 bytes), the list of changes. Only copies that are being saved do not
+ * count. An eighth is kept free of pages, for readers and directories. Below
+ * WN__LEARNED_MIN_BUDGET nothing is learned: there is no room for one slab of pages and its
+ * readers. */
 WN_PUBLIC int wn__learned_create(size_t budget, struct wn__learned **learnedp);
+
+/* The registry of this name, if somebody still holds it; otherwise a new one. From now on it has
+ * this budget. A host's readers may outlive its database, in a cache that several share, and
+ * serve the same database when it is opened again: what is learned then must reach them. */
+WN_PUBLIC int wn__learned_open(const char *name, size_t budget, struct wn__learned **learnedp);
+
+/* One more owner, who has to call wn__learned_destroy(), too. */
+WN_PUBLIC struct wn__learned *wn__learned_hold(struct wn__learned *learned);
 
 /* NULL is fine. Readers that still hold lessons keep them; the last to let go frees
  * the rest. */
@@ -56,7 +77,8 @@ WN_PUBLIC void wn__learned_destroy(struct wn__learned *learned);
 /* The lessons of the filter with the WN_BLOCK_ID_SIZE bytes at `id`, new ones if it
  * has none. Everybody who asks for an id gets the same object. Let it go with
  * wn__lessons_release(). On failure *lessonsp is NULL, which is fine to query with:
- * ENOMEM, or WN_ERR_MISMATCH if lessons for this id are of another shape. */
+ * ENOMEM, WN_ERR_FULL if the budget has no room for one more (lessons that nobody reads are
+ * dropped first), or WN_ERR_MISMATCH if lessons for this id are of another shape. */
 WN_PUBLIC int wn__learned_acquire(struct wn__learned *learned, const unsigned char *id,
 				  struct wn__shape shape, struct wn__lessons **lessonsp);
 WN_PUBLIC void wn__lessons_release(struct wn__lessons *lessons);
@@ -74,27 +96,29 @@ void wn__lessons_touch(struct wn__lessons *lessons);
 struct wn__learned_stats {
 	uint64_t filters; /* that have lessons */
 	uint64_t lessons;
-	uint64_t bytes;           /* all memory held, free pages included */
+	uint64_t bytes;           /* all memory held, free pages included; within the budget */
 	uint64_t dropped_filters; /* for the budget; one may be dropped again and again */
 	uint64_t dropped_lessons;
 	uint64_t refused;    /* lessons not learned: memory or room refused */
+	uint64_t refused_readers; /* that were to have lessons, and work without */
 	uint64_t distrusted; /* filters whose lessons contradicted each other */
 	uint64_t changes;    /* lessons to be saved; only if they are tracked */
 };
 
 WN_PUBLIC void wn__learned_describe(struct wn__learned *learned, struct wn__learned_stats *statsp);
 
-/* ---- one filter (src/aqf_learn.c) --------------------------------------- */
+/* ---- one filter (src/filter_learn.c) ------------------------------------ */
 
 /* The lessons that belong to an open filter; WN_ERR_READONLY if filters of its kind
- * do not learn. Otherwise as wn__learned_acquire(). */
+ * do not learn, or if it is a tiny block. Otherwise as wn__learned_acquire(). */
 WN_PUBLIC int wn__filter_lessons(struct wn__learned *learned, const struct wn_filter *filter,
 				 struct wn__lessons **lessonsp);
 
 /* As wn_filter_query_hash(), less what the lessons refute. Either pointer may be
- * NULL. Lessons of another filter are left aside. On false *matchp (may be NULL) is
- * the last fingerprint the lessons refuted, or not known if the filter itself said
- * "no". */
+ * NULL. Lessons of another filter are left aside. On true *matchp (may be NULL) is what
+ * the engine learns from: the fingerprint that matched or, for kinds without
+ * fingerprints, the query's minirun and rank 0. On false it is the last fingerprint the
+ * lessons refuted, or not known if the filter itself said "no". */
 WN_PUBLIC bool wn__filter_query_learned(const struct wn_filter *filter,
 					const struct wn__lessons *lessons,
 					struct wn_hash hash, struct wn_match *matchp);
@@ -106,7 +130,8 @@ WN_PUBLIC bool wn__filter_query_learned(const struct wn_filter *filter,
  * then one of them was wrong, nobody can tell which, and the filter's lessons are
  * dropped for good. WN_ERR_NOT_FOUND: the match names no fingerprint, or the filter
  * was forgotten. ENOMEM, WN_ERR_FULL: no memory or no room; counted as refused.
- * WN_ERR_RANGE: a rank beyond a million. */
+ * WN_ERR_RANGE: a rank beyond a million. WN_ERR_READONLY: filters of this kind do not
+ * learn, or have no fingerprints. */
 int wn__filter_learn(const struct wn_filter *filter, struct wn__lessons *lessons,
 		     struct wn_hash stored, struct wn_hash query, const struct wn_match *match);
 
@@ -114,6 +139,14 @@ int wn__filter_learn(const struct wn_filter *filter, struct wn__lessons *lessons
  * are checked, extensions that the block may hold are not. */
 WN_PUBLIC int wn__lessons_learn(struct wn__lessons *lessons, struct wn_hash stored,
 				struct wn_hash query, const struct wn_match *match);
+
+/* For kinds without fingerprints: the query is in this minirun, was wrong, and the stored
+ * keys of the minirun are these `count`, in order, and no others. A KEY THAT IS LEFT OUT
+ * IS DENIED: the caller has seen that there are no more (WN__RUN_NO_PLACE). Results as
+ * above; WN_ERR_UNFIXABLE if the query is one of them. */
+WN_PUBLIC int wn__lessons_learn_minirun(struct wn__lessons *lessons,
+					const struct wn_hash *stored, uint32_t count,
+					struct wn_hash query, uint64_t minirun);
 
 /* ---- to and from bytes (src/learned_save.c) ----------------------------- */
 
@@ -134,6 +167,7 @@ WN_PUBLIC int wn__learned_load(struct wn__learned *learned, const void *bytes, s
  * memory; the list is empty now, and only wn__learned_save() has everything. */
 #define WN__LEARNED_MAX_CHANGES 65536
 WN_PUBLIC void wn__learned_track(struct wn__learned *learned);
+WN_PUBLIC void wn__learned_untrack(struct wn__learned *learned); /* the list goes */
 WN_PUBLIC int wn__learned_take_changes(struct wn__learned *learned, void **bytesp, size_t *sizep);
 
 /* Add the lessons of the one record that the bytes begin with; *usedp is how long it is, 0 if

@@ -40,6 +40,31 @@ struct wn__lesson {
 	uint64_t word; /* rank, 20 bits | piece + 1, 2 bits | the piece's bits, 42 */
 };
 
+/* Filters without fingerprints have lessons of a second sort as well: how many stored keys a
+ * minirun has. Rank and piece are 0 then, and the number plus 1 stands in the piece's place.
+ * It lies beside the lessons on rank 0: one page mostly tells all there is to know. */
+#define WN__COUNT_UNKNOWN UINT64_MAX
+
+WN__INLINE uint64_t wn__lesson_of_count(uint32_t count)
+{
+	return (uint64_t)count + 1;
+}
+
+WN__INLINE bool wn__lesson_is_count(uint64_t word)
+{
+	return (word >> WN__PIECE_BITS & 3) == 0;
+}
+
+WN__INLINE uint64_t wn__lesson_count(uint64_t word)
+{
+	return (word & wn__low_bits(WN__PIECE_BITS)) - 1;
+}
+
+WN__INLINE bool wn__lesson_is_valid(uint64_t word)
+{
+	return !wn__lesson_is_count(word) || (word >= 1 && word <= WN__MAX_RANK + 2);
+}
+
 WN__INLINE uint64_t wn__lesson_word(uint32_t rank, unsigned piece, uint64_t bits)
 {
 	return (uint64_t)rank << 44 | (uint64_t)(piece + 1) << WN__PIECE_BITS | bits;
@@ -128,7 +153,9 @@ struct wn__slab;
 
 struct wn__learned {
 	pthread_mutex_t lock;
-	uint64_t users; /* the owner, and each reference to lessons */
+	uint64_t users; /* the owners, and each reference to lessons */
+	char *name;     /* NULL: it has none */
+	struct wn__learned *next_named;
 	size_t budget;
 	uint64_t last_serial;
 	struct wn__lessons **buckets;
@@ -154,6 +181,11 @@ void wn__learned_warm(struct wn__lessons *lessons);
 void wn__learned_cool(struct wn__lessons *lessons); /* out of the ring */
 /* To be saved; word 0: distrusted. */
 void wn__learned_changed(struct wn__lessons *lessons, uint64_t minirun, uint64_t word);
+/* Has the budget room for so many bytes, if need be after lessons were dropped that nobody
+ * reads? Whoever allocates adds to stats.bytes. */
+bool wn__learned_afford(struct wn__learned *learned, size_t size);
+/* Take these lessons away, for the budget. Those that nobody reads are gone altogether. */
+void wn__learned_drop(struct wn__lessons *lessons);
 /* Fill the pool up to `count` pages. May drop lessons, in the end the caller's own. */
 int wn__learned_reserve(struct wn__learned *learned, size_t count);
 struct wn__page *wn__learned_take_page(struct wn__lessons *lessons, uint32_t depth);
@@ -171,6 +203,11 @@ WN__INLINE bool wn__lessons_exist(const struct wn__lessons *lessons)
  * readers: no lock. */
 bool wn__lessons_refute(const struct wn__lessons *lessons, uint64_t minirun, uint32_t rank,
 			struct wn__tail tail);
+
+/* Do they say that a query with this tail is none of the minirun's stored keys? Yes if their
+ * number is known and each of them is refuted. */
+bool wn__lessons_refute_minirun(const struct wn__lessons *lessons, uint64_t minirun,
+				struct wn__tail tail);
 
 /* Add a lesson; results as of wn__lessons_learn(). `saved`: it comes from a file. */
 int wn__lessons_add(struct wn__lessons *lessons, uint64_t minirun, uint64_t word, bool saved);

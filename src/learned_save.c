@@ -218,6 +218,7 @@ int wn__learned_take_changes(struct wn__learned *learned, void **bytesp, size_t 
 	count = learned->change_count;
 	lost = learned->changes_lost;
 	learned->changes = NULL;
+	learned->stats.bytes -= learned->change_room * sizeof(*changes);
 	learned->change_room = 0;
 	learned->change_count = learned->stats.changes = 0;
 	learned->changes_lost = false;
@@ -246,7 +247,9 @@ static bool lessons_fit(const unsigned char *record)
 	for (uint64_t i = 0; i < count; i++, last_minirun = minirun, last_word = word) {
 		wn__record_get_lesson(record, i, &minirun, &word);
 		/* All 64 bits in use make the product 0. */
-		if ((word >> WN__PIECE_BITS & 3) == 0 || minirun > miniruns - 1)
+		if (!wn__lesson_is_valid(word) || minirun > miniruns - 1)
+			return false;
+		if (wn__lesson_is_count(word) && wn__record_version(record) < WN__RECORD_VERSION)
 			return false;
 		if (minirun < last_minirun)
 			return false;
@@ -265,7 +268,8 @@ static int check_record(const unsigned char *record, size_t room, size_t *sizep)
 
 	if (room < WN__RECORD_MIN_SIZE || !wn__record_has_magic(record))
 		return WN_ERR_CORRUPT;
-	if (wn__record_version(record) != WN__RECORD_VERSION)
+	if (wn__record_version(record) < WN__RECORD_OLDEST ||
+	    wn__record_version(record) > WN__RECORD_VERSION)
 		return WN_ERR_VERSION;
 	count = wn__record_count(record);
 	if (count > (room - WN__RECORD_MIN_SIZE) / WN__RECORD_LESSON_SIZE)

@@ -42,10 +42,19 @@ static size_t slot_of(const struct wn__directory *directory, uint64_t place)
 
 /* ---- reading ------------------------------------------------------------ */
 
+/* What a page says of the fingerprint at a rank, and, with rank 0, of its minirun. */
+struct verdict {
+	bool refuted;
+	uint64_t count; /* of the minirun's keys */
+};
+
+static const struct verdict no_verdict = {.count = WN__COUNT_UNKNOWN};
+
 /* Several lessons on one fingerprint must all agree with the query. */
-static bool page_refutes(const struct wn__page *page, uint64_t place, uint64_t minirun,
-			 uint32_t rank, struct wn__tail tail)
+static struct verdict ask_page(const struct wn__page *page, uint64_t place, uint64_t minirun,
+			       uint32_t rank, struct wn__tail tail)
 {
+	struct verdict verdict = no_verdict;
 	unsigned at = first_in_page(place);
 
 	for (unsigned left = WN__PAGE_LESSONS; left; left--, at = next_in_page(at)) {
@@ -53,17 +62,20 @@ static bool page_refutes(const struct wn__page *page, uint64_t place, uint64_t m
 		uint64_t word = __atomic_load_n(&lesson->word, __ATOMIC_ACQUIRE);
 
 		if (!word)
-			return false;
-		if (wn__lesson_rank(word) == rank &&
-		    __atomic_load_n(&lesson->minirun, __ATOMIC_RELAXED) == minirun &&
-		    wn__lesson_bits(word) != wn__tail_piece(tail, wn__lesson_piece(word)))
-			return true;
+			break;
+		if (wn__lesson_rank(word) != rank ||
+		    __atomic_load_n(&lesson->minirun, __ATOMIC_RELAXED) != minirun)
+			continue;
+		if (wn__lesson_is_count(word))
+			verdict.count = wn__lesson_count(word);
+		else if (wn__lesson_bits(word) != wn__tail_piece(tail, wn__lesson_piece(word)))
+			verdict.refuted = true;
 	}
-	return false;
+	return verdict;
 }
 
-bool wn__lessons_refute(const struct wn__lessons *lessons, uint64_t minirun, uint32_t rank,
-			struct wn__tail tail)
+static struct verdict ask(const struct wn__lessons *lessons, uint64_t minirun, uint32_t rank,
+			  struct wn__tail tail)
 {
 	uint64_t place = place_of(minirun, rank);
 
@@ -72,22 +84,42 @@ bool wn__lessons_refute(const struct wn__lessons *lessons, uint64_t minirun, uin
 			__atomic_load_n(&lessons->directory, __ATOMIC_ACQUIRE);
 		const struct wn__page *page;
 		uint64_t version;
-		bool refuted;
+		struct verdict verdict;
 
 		if (!directory)
-			return false;
+			break;
 		page = __atomic_load_n(&directory->pages[slot_of(directory, place)],
 				       __ATOMIC_ACQUIRE);
 		version = __atomic_load_n(&page->version, __ATOMIC_ACQUIRE);
 		if (version & 1 ||
 		    __atomic_load_n(&page->owner, __ATOMIC_RELAXED) != lessons->serial)
 			continue;
-		refuted = page_refutes(page, place, minirun, rank, tail);
+		verdict = ask_page(page, place, minirun, rank, tail);
 		__atomic_thread_fence(__ATOMIC_ACQUIRE);
 		if (__atomic_load_n(&page->version, __ATOMIC_RELAXED) == version)
-			return refuted;
+			return verdict;
 	}
-	return false;
+	return no_verdict;
+}
+
+bool wn__lessons_refute(const struct wn__lessons *lessons, uint64_t minirun, uint32_t rank,
+			struct wn__tail tail)
+{
+	return ask(lessons, minirun, rank, tail).refuted;
+}
+
+bool wn__lessons_refute_minirun(const struct wn__lessons *lessons, uint64_t minirun,
+				struct wn__tail tail)
+{
+	struct verdict verdict = ask(lessons, minirun, 0, tail);
+
+	if (verdict.count == WN__COUNT_UNKNOWN || (verdict.count > 0 && !verdict.refuted))
+		return false;
+	for (uint32_t rank = 1; rank < verdict.count; rank++) {
+		if (!wn__lessons_refute(lessons, minirun, rank, tail))
+			return false;
+	}
+	return true;
 }
 
 /* ---- directories -------------------------------------------------------- */
@@ -99,22 +131,27 @@ static size_t directory_size(uint32_t depth)
 
 /* Reused after lessons were dropped: a reader that still has it finds pages of the
  * same owner there, or pages whose owner is another. */
-static struct wn__directory *get_directory(struct wn__lessons *lessons, uint32_t depth)
+static int get_directory(struct wn__lessons *lessons, uint32_t depth,
+			 struct wn__directory **directoryp)
 {
 	struct wn__directory *directory = lessons->directories;
 
 	while (directory && directory->depth != depth)
 		directory = directory->older;
+	*directoryp = directory;
 	if (directory)
-		return directory;
+		return 0;
+	if (!wn__learned_afford(lessons->learned, directory_size(depth)))
+		return WN_ERR_FULL;
 	directory = wn__calloc(1, directory_size(depth));
 	if (!directory)
-		return NULL;
+		return ENOMEM;
 	directory->depth = depth;
 	directory->older = lessons->directories;
 	lessons->directories = directory;
 	lessons->learned->stats.bytes += directory_size(depth);
-	return directory;
+	*directoryp = directory;
+	return 0;
 }
 
 void wn__lessons_free_directories(struct wn__lessons *lessons)
@@ -146,26 +183,33 @@ static void publish(struct wn__lessons *lessons, struct wn__directory *directory
 
 static int start_directory(struct wn__lessons *lessons)
 {
-	struct wn__directory *directory = get_directory(lessons, 0);
+	struct wn__directory *directory;
+	int err = get_directory(lessons, 0, &directory);
 
-	if (!directory)
-		return ENOMEM;
+	if (err)
+		return err;
 	set_page(directory, 0, wn__learned_take_page(lessons, 0));
 	publish(lessons, directory);
 	return 0;
 }
 
+/* Where the budget has no room for it the filter loses its lessons, and starts over. */
 static int double_directory(struct wn__lessons *lessons)
 {
 	struct wn__directory *old = lessons->directory, *new;
 	size_t slots = (size_t)1 << old->depth;
+	int err;
 
 	/* Evenly spread places need far fewer slots than there are lessons. */
 	if (old->depth == WN__MAX_DEPTH || slots > 64 + lessons->count)
 		return WN_ERR_FULL;
-	new = get_directory(lessons, old->depth + 1);
-	if (!new)
-		return ENOMEM;
+	err = get_directory(lessons, old->depth + 1, &new);
+	if (err == WN_ERR_FULL) {
+		wn__learned_drop(lessons);
+		return 0;
+	}
+	if (err)
+		return err;
 	for (size_t slot = 0; slot < 2 * slots; slot++)
 		set_page(new, slot, old->pages[slot & (slots - 1)]);
 	publish(lessons, new);
@@ -181,7 +225,7 @@ static struct wn__page *page_of(const struct wn__lessons *lessons, uint64_t plac
 	return directory ? directory->pages[slot_of(directory, place)] : NULL;
 }
 
-/* The lesson on the same piece of the same fingerprint, or 0. */
+/* The lesson on the same piece of the same fingerprint, or on the same number, or 0. */
 static uint64_t known_word(const struct wn__page *page, uint64_t place, uint64_t minirun,
 			   uint64_t word)
 {
@@ -247,7 +291,7 @@ static int make_room(struct wn__lessons *lessons, uint64_t place)
 		return start_directory(lessons);
 	if (page->depth == lessons->directory->depth) {
 		err = double_directory(lessons);
-		if (err)
+		if (err || !lessons->directory)
 			return err;
 	}
 	split_page(lessons, place);

@@ -4,14 +4,15 @@
 #include <winnow/aqf.h>
 #include <winnow/error.h>
 
-#include "aqf_format.h"
 #include "aqf_internal.h"
 #include "kind.h"
+#include "learned.h"
 #include "runs.h"
 
-/* The shape under which the keys of filters without miniruns are kept: a slot a key, and
- * any remainder. Only the stores' own search knows of it. */
-#define PLAIN_REMAINDER_BITS 8
+/* Kept of each fraction beyond a lesson's piece. Without them one key in 250 or so is known
+ * too badly to make a lesson of, and its false positives come again; with them one in 16
+ * million. They cost two bytes a key. */
+#define SPARE_BITS 16
 
 bool wn__run_is_valid(const struct wn__run *run)
 {
@@ -21,22 +22,19 @@ bool wn__run_is_valid(const struct wn__run *run)
 
 int wn__run_of_block(const struct wn_block_info *info, struct wn__run *runp)
 {
-	struct wn__aqf_params params = wn__aqf_params_get(info->params);
+	const struct wn__kind *kind = wn__kind_by_id(info->kind);
+	struct wn__shape shape;
 
 	memset(runp, 0, sizeof(*runp));
-	if (!wn__kind_by_id(info->kind))
+	if (!kind)
 		return WN_ERR_INVALID;
+	shape = wn__block_shape(info, kind);
 	memcpy(runp->id, info->id, sizeof(runp->id));
 	runp->key_count = info->key_count;
 	runp->secret_id = info->secret_id;
-	runp->rebuilds = wn__kind_rebuilds(info->kind);
-	if (info->kind == WN_KIND_AQF) {
-		runp->slots = params.slots;
-		runp->remainder_bits = params.remainder_bits;
-	} else {
-		runp->slots = info->key_count ? info->key_count : 1;
-		runp->remainder_bits = PLAIN_REMAINDER_BITS;
-	}
+	runp->slots = shape.slots;
+	runp->remainder_bits = shape.remainder_bits;
+	runp->plain = !kind->query_from;
 	return wn__run_is_valid(runp) ? 0 : WN_ERR_INVALID;
 }
 
@@ -98,22 +96,57 @@ unsigned wn__run_hash_bytes(const struct wn__run *run, unsigned fraction_bits)
 	return bits < 128 ? (bits + 7) / 8 : 16;
 }
 
+/* To fix the miniruns of all n keys takes log2(n) bits more than to fix that of one. */
+unsigned wn__run_lesson_bytes(const struct wn__run *run, unsigned piece_bits)
+{
+	unsigned more = run->plain ? 64 - (unsigned)__builtin_clzll(run->slots | 1) :
+				     piece_bits + SPARE_BITS;
+
+	return wn__run_hash_bytes(run, run->remainder_bits + more);
+}
+
+static void check_put(struct wn__run_put *put)
+{
+	put->err = 0;
+	if (put->hash_bytes == 0)
+		put->hash_bytes = 16;
+	if (!wn__run_is_valid(put->run) || put->hash_bytes < 8 || put->hash_bytes > 16 ||
+	    !is_ascending(put->hashes, put->run->key_count))
+		put->err = WN_ERR_INVALID;
+	else if (put->hash_bytes < 16 &&
+		 !are_miniruns_fixed(put->run, put->hashes, put->hash_bytes))
+		put->hash_bytes = 16;
+}
+
+void wn__runs_put_all(struct wn__runs *runs, struct wn__run_put *puts, size_t count)
+{
+	if (runs->ops->put_many) {
+		runs->ops->put_many(runs, puts, count);
+		return;
+	}
+	for (size_t i = 0; i < count; i++) {
+		if (!puts[i].err)
+			puts[i].err = runs->ops->put(runs, puts[i].run, puts[i].hashes,
+						     puts[i].hash_bytes);
+	}
+}
+
+void wn__runs_put_many(struct wn__runs *runs, struct wn__run_put *puts, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		check_put(&puts[i]);
+	wn__runs_put_all(runs, puts, count);
+	for (size_t i = 0; i < count; i++)
+		wn__runs_count(puts[i].err ? &runs->stats.failed_puts : &runs->stats.puts, 1);
+}
+
 int wn__runs_put(struct wn__runs *runs, const struct wn__run *run, const struct wn_hash *hashes,
 		 unsigned hash_bytes)
 {
-	int err = 0;
+	struct wn__run_put put = {.run = run, .hashes = hashes, .hash_bytes = hash_bytes};
 
-	if (hash_bytes == 0)
-		hash_bytes = 16;
-	if (!wn__run_is_valid(run) || hash_bytes < 8 || hash_bytes > 16 ||
-	    !is_ascending(hashes, run->key_count))
-		err = WN_ERR_INVALID;
-	else if (hash_bytes < 16 && !are_miniruns_fixed(run, hashes, hash_bytes))
-		hash_bytes = 16;
-	if (!err)
-		err = runs->ops->put(runs, run, hashes, hash_bytes);
-	wn__runs_count(err ? &runs->stats.failed_puts : &runs->stats.puts, 1);
-	return err;
+	wn__runs_put_many(runs, &put, 1);
+	return put.err;
 }
 
 static uint64_t *counter_of(struct wn__runs *runs, int err)
@@ -134,12 +167,22 @@ static uint64_t *counter_of(struct wn__runs *runs, int err)
 int wn__runs_lookup(struct wn__runs *runs, const struct wn__run *run, uint64_t minirun,
 		    uint32_t rank, struct wn__run_entry *entryp)
 {
-	int err;
+	size_t count;
 
 	*entryp = (struct wn__run_entry){0};
-	err = runs->ops->lookup(runs, run, minirun, rank, entryp);
+	return wn__runs_lookup_minirun(runs, run, minirun, rank, entryp, 1, &count);
+}
+
+int wn__runs_lookup_minirun(struct wn__runs *runs, const struct wn__run *run, uint64_t minirun,
+			    uint32_t rank, struct wn__run_entry *entries, size_t max,
+			    size_t *countp)
+{
+	int err;
+
+	*countp = 0;
+	err = runs->ops->lookup(runs, run, minirun, rank, entries, max, countp);
 	wn__runs_count(&runs->stats.lookups, 1);
-	if (err)
+	if (err && err != WN__RUN_NO_PLACE)
 		wn__runs_count(counter_of(runs, err), 1);
 	return err;
 }
@@ -157,6 +200,27 @@ int wn__runs_drop(struct wn__runs *runs, const unsigned char *id)
 	if (!err)
 		wn__runs_count(&runs->stats.drops, 1);
 	return err;
+}
+
+size_t wn__runs_drop_all(struct wn__runs *runs, const unsigned char (*ids)[WN_BLOCK_ID_SIZE],
+			 size_t count)
+{
+	size_t dropped = 0;
+
+	if (runs->ops->drop_many)
+		return runs->ops->drop_many(runs, ids, count);
+	for (size_t i = 0; i < count; i++)
+		dropped += runs->ops->drop(runs, ids[i]) == 0;
+	return dropped;
+}
+
+size_t wn__runs_drop_many(struct wn__runs *runs, const unsigned char (*ids)[WN_BLOCK_ID_SIZE],
+			  size_t count)
+{
+	size_t dropped = wn__runs_drop_all(runs, ids, count);
+
+	wn__runs_count(&runs->stats.drops, dropped);
+	return dropped;
 }
 
 int wn__runs_list(struct wn__runs *runs, struct wn__run_info **infosp, size_t *countp)

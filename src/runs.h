@@ -36,15 +36,20 @@ struct wn__run {
 	uint64_t slots;
 	uint32_t secret_id;
 	unsigned remainder_bits;
-	bool rebuilds;  /* it learns by being built again from the run: not kept, not compared */
+	bool plain;     /* a filter without fingerprints: not kept, not compared */
 	uint64_t owner; /* the caller's own: the SSTable's number, say. Kept and listed,
 			 * not compared. */
 };
 
-/* From a block's header; owner becomes 0. A filter of a kind without miniruns has a
- * run like any other, to be streamed, under slots and remainder bits of its own making;
- * put it with all 16 bytes of each hash if a filter is to be built from it again.
- * WN_ERR_INVALID: a kind that is not known, or parameters out of range. */
+/* From a block's header; owner becomes 0. A filter of a kind without fingerprints has a run
+ * like any other, under the *plain shape*: a slot for each key and WN__PLAIN_REMAINDER_BITS
+ * bits of remainder. A query falls into a minirun there, too, and the run tells which stored
+ * keys are in it; nearly always there is none. WN_ERR_INVALID: a kind that is not known, or
+ * parameters out of range.
+ *
+ * With 24 bits, one false positive in 16 million shares its minirun with a stored key. All
+ * others need one lesson of 16 bytes, and nothing of any key's hash but its minirun. */
+#define WN__PLAIN_REMAINDER_BITS 24
 WN_PUBLIC int wn__run_of_block(const struct wn_block_info *info, struct wn__run *runp);
 
 /* One stored hash, as far as it is known: a run may hold the first bytes of each
@@ -84,7 +89,7 @@ typedef int wn__run_visit_fn(void *arg, const struct wn__run_info *info,
 
 /* Put a run of run->key_count hashes in ascending order, as wn_builder_hashes()
  * gives them; they are not retained. A run with the same id is replaced. On failure
- * the store is as it was.
+ * the store is as it was, or without the run that was to be replaced.
  *
  * hash_bytes: how much to keep of each hash, 8 to 16; 0 means all 16. With less,
  * about 8 * hash_bytes - log2(slots) bits of the fraction are known, and of one key
@@ -95,24 +100,61 @@ typedef int wn__run_visit_fn(void *arg, const struct wn__run_info *info,
 WN_PUBLIC int wn__runs_put(struct wn__runs *runs, const struct wn__run *run,
 			   const struct wn_hash *hashes, unsigned hash_bytes);
 
+/* One of several runs that are put together; run and hashes are borrowed. */
+struct wn__run_put {
+	const struct wn__run *run;
+	const struct wn_hash *hashes;
+	unsigned hash_bytes;
+	int err; /* what wn__runs_put() would have said of it */
+};
+
+/* Put several at once: a store may have less to do than for each by itself. They should be
+ * filters of one table. */
+WN_PUBLIC void wn__runs_put_many(struct wn__runs *runs, struct wn__run_put *puts, size_t count);
+
 /* The hash_bytes that make `fraction_bits` bits known of all but one key in 250. */
 WN_PUBLIC unsigned wn__run_hash_bytes(const struct wn__run *run, unsigned fraction_bits);
 
-/* The hash at a place of the filter `run`. WN_ERR_NOT_FOUND: no such run, or no
- * such place in it; WN_ERR_MISMATCH: the run is another filter's; WN_ERR_CORRUPT,
- * WN_ERR_VERSION: it is damaged or cannot be understood; or an errno. */
+/* The hash_bytes that lessons with pieces of `piece_bits` bits need. Of a run with
+ * fingerprints, a whole piece behind the remainder of all but one key in 16 million. Of a
+ * plain run, every key's minirun, with a chance of 255 in 256 at least. */
+WN_PUBLIC unsigned wn__run_lesson_bytes(const struct wn__run *run, unsigned piece_bits);
+
+/* A result of lookups, and of nothing else: the run is there, it is the filter's, and it has
+ * no hash at this place. The hashes on both sides of the gap were seen in pages that fit
+ * their checksums, so the minirun has no more than `rank` hashes. It is not
+ * WN_ERR_NOT_FOUND, which is also the result when the run or a page of it is missing: to
+ * take a missing run for an empty minirun would deny stored keys. */
+#define WN__RUN_NO_PLACE (-1000)
+
+/* The hash at a place of the filter `run`. WN__RUN_NO_PLACE: there is none;
+ * WN_ERR_NOT_FOUND: no such run, or it was dropped meanwhile; WN_ERR_MISMATCH: the run is
+ * another filter's; WN_ERR_CORRUPT, WN_ERR_VERSION: it is damaged or cannot be understood;
+ * or an errno. */
 WN_PUBLIC int wn__runs_lookup(struct wn__runs *runs, const struct wn__run *run, uint64_t minirun,
 			      uint32_t rank, struct wn__run_entry *entryp);
 
-/* All hashes of a run in order, in pieces, for rebuilding a filter. What was visited
- * before a failure was right. Hashes that are not kept whole have the miniruns of the
- * run's own slots and remainder bits; in a filter of another shape they may not, and
- * a key would be missing: rebuild with the same shape, or from 16 bytes. */
+/* The hashes of a minirun from `rank` on, at most `max` of them, in one search. The *countp
+ * entries are right whatever the result, which says how the list ends. 0: there are `max`, and
+ * there may be more; WN__RUN_NO_PLACE: there are no others; the errors of wn__runs_lookup(): what
+ * comes behind these is not known. */
+WN_PUBLIC int wn__runs_lookup_minirun(struct wn__runs *runs, const struct wn__run *run,
+				      uint64_t minirun, uint32_t rank,
+				      struct wn__run_entry *entries, size_t max, size_t *countp);
+
+/* All hashes of a run in order, in pieces. What was visited before a failure was right.
+ * Hashes that are not kept whole have the miniruns of the run's own slots and remainder
+ * bits, and of no others. */
 WN_PUBLIC int wn__runs_stream(struct wn__runs *runs, const unsigned char *id,
 			      wn__run_visit_fn *fn, void *arg);
 
 /* Forget a run. WN_ERR_NOT_FOUND if there is none. */
 WN_PUBLIC int wn__runs_drop(struct wn__runs *runs, const unsigned char *id);
+
+/* Forget the runs of a table, all of them at once, their ids ascending. The number of those
+ * that were there and are forgotten is returned. */
+WN_PUBLIC size_t wn__runs_drop_many(struct wn__runs *runs,
+				    const unsigned char (*ids)[WN_BLOCK_ID_SIZE], size_t count);
 
 /* All runs, in no order; those that cannot be read as well, so that they can be
  * dropped. *infosp is to be freed with free(). */
@@ -163,10 +205,15 @@ struct wn__runs_ops {
 	int (*put)(struct wn__runs *runs, const struct wn__run *run, const struct wn_hash *hashes,
 		   unsigned hash_bytes);
 	int (*lookup)(struct wn__runs *runs, const struct wn__run *run, uint64_t minirun,
-		      uint32_t rank, struct wn__run_entry *entryp);
+		      uint32_t rank, struct wn__run_entry *entries, size_t max, size_t *countp);
 	int (*stream)(struct wn__runs *runs, const unsigned char *id, wn__run_visit_fn *fn,
 		      void *arg);
 	int (*drop)(struct wn__runs *runs, const unsigned char *id);
+	/* Put those whose err is 0, and set it. NULL: one after the other. */
+	void (*put_many)(struct wn__runs *runs, struct wn__run_put *puts, size_t count);
+	/* NULL: one after the other. */
+	size_t (*drop_many)(struct wn__runs *runs, const unsigned char (*ids)[WN_BLOCK_ID_SIZE],
+			    size_t count);
 	int (*list)(struct wn__runs *runs, struct wn__run_info **infosp, size_t *countp);
 	void (*destroy)(struct wn__runs *runs);
 };
@@ -181,6 +228,11 @@ static inline void wn__runs_count(uint64_t *counter, uint64_t add)
 {
 	__atomic_fetch_add(counter, add, __ATOMIC_RELAXED);
 }
+
+/* ops->put_many() and ops->drop_many(), or what they stand for. */
+WN_PUBLIC void wn__runs_put_all(struct wn__runs *runs, struct wn__run_put *puts, size_t count);
+WN_PUBLIC size_t wn__runs_drop_all(struct wn__runs *runs,
+				   const unsigned char (*ids)[WN_BLOCK_ID_SIZE], size_t count);
 
 /* Are these parameters within the limits? */
 WN_PUBLIC bool wn__run_is_valid(const struct wn__run *run);

@@ -11,6 +11,7 @@
 #include <winnow/error.h>
 
 #include "alloc.h"
+#include "file.h"
 #include "saved.h"
 
 /* The journal may become this long, and twice as long as the files it will be merged into. */
@@ -24,9 +25,14 @@ struct wn__saved {
 	bool incomplete; /* changes are missing in the journal: only a merge has them all */
 	uint64_t journal_size;
 	uint64_t merged_size; /* of lessons and negatives */
-	struct wn__saved_stats stats;
-	pthread_mutex_t lock;
+	struct wn__saved_stats stats; /* for atomic access: who asks must not wait for a disk */
+	pthread_mutex_t lock;         /* held while writing, fsync included */
 };
+
+static void count(uint64_t *counter)
+{
+	__atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
+}
 
 static char *join_path(const char *directory, const char *name)
 {
@@ -88,13 +94,13 @@ static void *read_rest(int fd, size_t size)
 static void *read_file(const char *directory, const char *name, size_t *sizep, bool *missingp)
 {
 	char *path = join_path(directory, name);
-	int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
 	void *bytes = NULL;
 	struct stat info;
+	int fd = -1, err = path ? wn__file_open_read(AT_FDCWD, path, &fd) : ENOMEM;
 
-	*missingp = path && fd < 0 && errno == ENOENT;
+	*missingp = err == ENOENT;
 	*sizep = 0;
-	if (fd >= 0 && fstat(fd, &info) == 0 && S_ISREG(info.st_mode)) {
+	if (fd >= 0 && fstat(fd, &info) == 0) {
 		*sizep = (size_t)info.st_size;
 		bytes = read_rest(fd, *sizep);
 	}
@@ -167,29 +173,14 @@ void wn__saved_load(const char *directory, struct wn__learned *learned,
 
 /* ---- writing ------------------------------------------------------------ */
 
-static int write_all(int fd, const char *bytes, size_t size)
-{
-	while (size > 0) {
-		ssize_t done = write(fd, bytes, size);
-
-		if (done < 0 && errno == EINTR)
-			continue;
-		if (done < 0)
-			return errno;
-		bytes += done;
-		size -= (size_t)done;
-	}
-	return 0;
-}
-
 static int write_new(const char *path, const void *bytes, size_t size)
 {
-	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-	int err;
+	int fd;
+	int err = wn__file_create(AT_FDCWD, path, &fd);
 
-	if (fd < 0)
-		return errno;
-	err = write_all(fd, bytes, size);
+	if (err)
+		return err;
+	err = wn__write_all(fd, bytes, size);
 	if (!err && fsync(fd) != 0)
 		err = errno;
 	if (close(fd) != 0 && !err)
@@ -294,7 +285,7 @@ static int append_changes(struct wn__saved *saved, const struct changes *changes
 	int err = 0;
 
 	for (unsigned i = 0; i < 2 && !err; i++)
-		err = write_all(saved->journal, changes->bytes[i], changes->sizes[i]);
+		err = wn__write_all(saved->journal, changes->bytes[i], changes->sizes[i]);
 	if (!err && fdatasync(saved->journal) != 0)
 		err = errno;
 	if (err)
@@ -307,23 +298,45 @@ static int append_changes(struct wn__saved *saved, const struct changes *changes
 static int sync_changes(struct wn__saved *saved)
 {
 	struct changes changes;
+	bool wrote = false;
 	int err = 0;
 
 	if (!take_changes(saved, &changes))
 		saved->incomplete = true;
 	if (saved->incomplete) {
 		err = merge(saved);
-		saved->stats.syncs += !err;
+		wrote = true;
 	} else if (changes.sizes[0] + changes.sizes[1] > 0) {
 		err = append_changes(saved, &changes);
 		saved->incomplete = err;
-		saved->stats.syncs += !err;
+		wrote = true;
 	}
+	if (wrote && !err)
+		count(&saved->stats.syncs);
 	free(changes.bytes[0]);
 	free(changes.bytes[1]);
 	if (!err && saved->journal_size > JOURNAL_ROOM + 2 * saved->merged_size)
 		err = merge(saved);
-	saved->stats.failures += err != 0;
+	if (err)
+		count(&saved->stats.failures);
+	return err;
+}
+
+/* Is the journal still the file of that name? Whoever removes or replaces the directory under
+ * a running database leaves an open file that nobody will ever read. */
+static int check_journal(const struct wn__saved *saved)
+{
+	char *path = join_path(saved->directory, "journal");
+	struct stat open_file, named_file;
+	int err = 0;
+
+	if (!path)
+		return ENOMEM;
+	if (fstat(saved->journal, &open_file) != 0 || stat(path, &named_file) != 0)
+		err = errno;
+	else if (open_file.st_dev != named_file.st_dev || open_file.st_ino != named_file.st_ino)
+		err = ENOENT;
+	free(path);
 	return err;
 }
 
@@ -332,17 +345,30 @@ int wn__saved_sync(struct wn__saved *saved)
 	int err;
 
 	pthread_mutex_lock(&saved->lock);
-	err = sync_changes(saved);
+	err = check_journal(saved);
+	if (err)
+		count(&saved->stats.failures);
+	else
+		err = sync_changes(saved);
+	__atomic_store_n(&saved->stats.bytes, saved->journal_size + saved->merged_size,
+			 __ATOMIC_RELAXED);
 	pthread_mutex_unlock(&saved->lock);
 	return err;
 }
 
-void wn__saved_describe(struct wn__saved *saved, struct wn__saved_stats *statsp)
+static uint64_t read_counter(const uint64_t *counter)
 {
-	pthread_mutex_lock(&saved->lock);
-	*statsp = saved->stats;
-	statsp->bytes = saved->journal_size + saved->merged_size;
-	pthread_mutex_unlock(&saved->lock);
+	return __atomic_load_n(counter, __ATOMIC_RELAXED);
+}
+
+void wn__saved_describe(const struct wn__saved *saved, struct wn__saved_stats *statsp)
+{
+	*statsp = (struct wn__saved_stats){
+		.syncs = read_counter(&saved->stats.syncs),
+		.failures = read_counter(&saved->stats.failures),
+		.bytes = read_counter(&saved->stats.bytes),
+		.damaged = read_counter(&saved->stats.damaged),
+	};
 }
 
 /* ---- open and close ----------------------------------------------------- */
@@ -356,19 +382,23 @@ static void free_saved(struct wn__saved *saved)
 	free(saved);
 }
 
+/* A journal that has another name, too, belongs to a copy that was made of links: that one
+ * keeps it, and a new one begins here. What is in the old one was loaded, and goes into the files
+ * that the next sync writes. */
+static int replace_journal(struct wn__saved *saved, const char *path, size_t *goodp)
+{
+	*goodp = 0;
+	saved->incomplete = true;
+	return wn__file_create(AT_FDCWD, path, &saved->journal);
+}
+
 static int open_journal(struct wn__saved *saved, size_t good)
 {
 	char *path = join_path(saved->directory, "journal");
-	struct stat info;
-	int err = path ? 0 : ENOMEM;
+	int err = path ? wn__file_open_own(path, &saved->journal) : ENOMEM;
 
-	if (!err) {
-		saved->journal = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-		if (saved->journal < 0 || fstat(saved->journal, &info) != 0)
-			err = errno;
-		else if (!S_ISREG(info.st_mode))
-			err = EINVAL;
-	}
+	if (err == EMLINK)
+		err = replace_journal(saved, path, &good);
 	free(path);
 	return err ? err : cut_journal(saved, good);
 }
@@ -417,9 +447,11 @@ void wn__saved_close(struct wn__saved *saved)
 {
 	if (!saved)
 		return;
-	/* First to the journal: it wants less room on a disk that is full. */
+	/* First to the journal: it wants less room on a disk that is full. Nothing is written
+	 * to a directory that took the place of the one that was opened. */
 	wn__saved_sync(saved);
-	if (saved->incomplete || saved->journal_size)
+	if ((saved->incomplete || saved->journal_size) && check_journal(saved) == 0)
 		merge(saved);
+	wn__learned_untrack(saved->learned);
 	free_saved(saved);
 }

@@ -43,7 +43,9 @@ void wn__saved_load(const char *directory, struct wn__learned *learned,
 		    struct wn__negatives *negatives);
 
 /* Write what has changed since the last time, so that it survives a crash of the machine. An
- * errno: it was not written; the next sync tries again. */
+ * errno: it was not written; the next sync tries again. ENOENT: the directory or its journal
+ * was removed or replaced since it was opened; what is learned is not saved until the database
+ * is opened again. */
 int wn__saved_sync(struct wn__saved *saved);
 
 /* Write lessons and negatives anew, if anything changed since they were written, and end.
@@ -57,7 +59,8 @@ struct wn__saved_stats {
 	uint64_t damaged;  /* files that could not be read, in whole or to their end */
 };
 
-void wn__saved_describe(struct wn__saved *saved, struct wn__saved_stats *statsp);
+/* Never waits, not even for a sync that is under way. */
+void wn__saved_describe(const struct wn__saved *saved, struct wn__saved_stats *statsp);
 
 WN_END_DECLS
 

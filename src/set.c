@@ -12,6 +12,9 @@
  *   merge and rebuild (paper, section 4.4)  a new filter and a new map beside
  *	     the old ones; the maps' change of contents is the last that can fail.
  *
+ * Inserts and deletes stand between wn_aqf_begin_change() and wn_aqf_end_change();
+ * functions below that take a `change` are called there.
+ *
  * Queries use the filter and the secret and nothing else. */
 #include <errno.h>
 #include <stdlib.h>
@@ -121,18 +124,27 @@ static bool is_key(const void *key, size_t size)
 	return key != NULL || size == 0;
 }
 
-/* The filter is asked first: its "no" is certain, and the map may be slow. */
-static int find_item(const struct wn_set *set, const struct wn_revmap_entry *item,
-		     uint64_t *minirunp, uint32_t *rankp)
+/* The key at a rank that nobody else can change: grow, merge and rebuild are alone. */
+static struct wn_match at_rank(const struct wn_aqf *aqf, struct wn_hash hash, uint32_t rank)
 {
-	*minirunp = wn_aqf_minirun(set->aqf, item->hash);
-	*rankp = 0;
-	if (!wn_aqf_query(set->aqf, item->hash, NULL))
-		return WN_ERR_NOT_FOUND;
-	return wn_revmap_find(set->map, *minirunp, item, rankp);
+	struct wn_match match = wn_aqf_locate(aqf, hash);
+
+	match.rank = rank;
+	return match;
 }
 
-static int insert_new_item(struct wn_set *set, const struct wn_revmap_entry *item)
+/* Set the item's rank in `matchp`. The filter is asked first: its "no" is certain,
+ * and the map may be slow. */
+static int find_item(const struct wn_set *set, const struct wn_revmap_entry *item,
+		     struct wn_match *matchp)
+{
+	if (!wn_aqf_query(set->aqf, item->hash, NULL))
+		return WN_ERR_NOT_FOUND;
+	return wn_revmap_find(set->map, matchp->minirun, item, &matchp->rank);
+}
+
+static int insert_new_item(struct wn_set *set, const struct wn_revmap_entry *item,
+			   struct wn_match change)
 {
 	struct wn_match match;
 	int err;
@@ -140,24 +152,33 @@ static int insert_new_item(struct wn_set *set, const struct wn_revmap_entry *ite
 	err = wn_aqf_insert(set->aqf, item->hash, &match);
 	if (err)
 		return err;
-	err = wn_revmap_put(set->map, match.minirun, match.rank, item);
+	change.rank = match.rank;
+	err = wn_revmap_put(set->map, change.minirun, change.rank, item);
 	if (err)
-		(void)wn_aqf_delete(set->aqf, item->hash, match.rank, NULL);
+		(void)wn_aqf_delete(set->aqf, item->hash, change, NULL);
 	return err;
+}
+
+static int insert_or_count(struct wn_set *set, const struct wn_revmap_entry *item,
+			   struct wn_match change)
+{
+	int err;
+
+	err = find_item(set, item, &change);
+	if (err == 0)
+		return wn_aqf_count_add(set->aqf, item->hash, change, 1);
+	if (err != WN_ERR_NOT_FOUND)
+		return err;
+	return insert_new_item(set, item, change);
 }
 
 int wn__set_insert_item(struct wn_set *set, const struct wn_revmap_entry *item)
 {
-	uint64_t minirun;
-	uint32_t rank;
-	int err;
+	struct wn_match change = wn_aqf_begin_change(set->aqf, item->hash);
+	int err = insert_or_count(set, item, change);
 
-	err = find_item(set, item, &minirun, &rank);
-	if (err == 0)
-		return wn_aqf_count_add(set->aqf, item->hash, rank, 1);
-	if (err != WN_ERR_NOT_FOUND)
-		return err;
-	return insert_new_item(set, item);
+	wn_aqf_end_change(set->aqf, change);
+	return err;
 }
 
 int wn_set_insert(struct wn_set *set, const void *key, size_t size)
@@ -170,25 +191,34 @@ int wn_set_insert(struct wn_set *set, const void *key, size_t size)
 	return wn__set_insert_item(set, &item);
 }
 
-int wn__set_delete_item(struct wn_set *set, const struct wn_revmap_entry *item)
+static int delete_one(struct wn_set *set, const struct wn_revmap_entry *item,
+		      struct wn_match change)
 {
-	uint64_t minirun, count;
-	uint32_t rank;
+	uint64_t count;
 	int err;
 
-	err = find_item(set, item, &minirun, &rank);
+	err = find_item(set, item, &change);
 	if (err)
 		return err;
-	err = wn_aqf_count(set->aqf, item->hash, rank, &count);
+	err = wn_aqf_count(set->aqf, item->hash, change, &count);
 	if (err)
 		return err;
 	if (count == 1) {
-		err = wn_revmap_remove(set->map, minirun, rank);
+		err = wn_revmap_remove(set->map, change.minirun, change.rank);
 		if (err)
 			return err;
 	}
 	set->starved = false;
-	return wn_aqf_delete(set->aqf, item->hash, rank, NULL);
+	return wn_aqf_delete(set->aqf, item->hash, change, NULL);
+}
+
+int wn__set_delete_item(struct wn_set *set, const struct wn_revmap_entry *item)
+{
+	struct wn_match change = wn_aqf_begin_change(set->aqf, item->hash);
+	int err = delete_one(set, item, change);
+
+	wn_aqf_end_change(set->aqf, change);
+	return err;
 }
 
 int wn_set_delete(struct wn_set *set, const void *key, size_t size)
@@ -209,17 +239,16 @@ bool wn_set_query(const struct wn_set *set, const void *key, size_t size)
 int wn__set_count_item(const struct wn_set *set, const struct wn_revmap_entry *item,
 		       uint64_t *countp)
 {
-	uint64_t minirun;
-	uint32_t rank;
+	struct wn_match match = wn_aqf_locate(set->aqf, item->hash);
 	int err;
 
 	*countp = 0;
-	err = find_item(set, item, &minirun, &rank);
+	err = find_item(set, item, &match);
 	if (err == WN_ERR_NOT_FOUND)
 		return 0;
 	if (err)
 		return err;
-	return wn_aqf_count(set->aqf, item->hash, rank, countp);
+	return wn_aqf_count(set->aqf, item->hash, match, countp);
 }
 
 int wn_set_count(const struct wn_set *set, const void *key, size_t size, uint64_t *countp)
@@ -280,12 +309,12 @@ static int rehash_entry(void *arg, uint64_t minirun, uint32_t rank,
 {
 	struct rehash *new = arg;
 	struct wn_revmap_entry item = *entry;
-	struct wn_match match;
+	struct wn_match match = at_rank(new->old_aqf, entry->hash, rank);
 	uint64_t count;
 	int err;
 
 	(void)minirun;
-	err = wn_aqf_count(new->old_aqf, entry->hash, rank, &count);
+	err = wn_aqf_count(new->old_aqf, entry->hash, match, &count);
 	if (err)
 		return err;
 	item.hash = wn_hash(new->secret, entry->key, entry->key_size);
@@ -293,7 +322,7 @@ static int rehash_entry(void *arg, uint64_t minirun, uint32_t rank,
 	if (err)
 		return err;
 	if (count > 1) {
-		err = wn_aqf_count_add(new->aqf, item.hash, match.rank, count - 1);
+		err = wn_aqf_count_add(new->aqf, item.hash, match, count - 1);
 		if (err)
 			return err;
 	}
@@ -352,11 +381,10 @@ bool wn_set_needs_rebuild(const struct wn_set *set)
 
 int wn__set_learn_item(struct wn_set *set, const struct wn_revmap_entry *item)
 {
-	uint64_t minirun;
-	uint32_t rank;
+	struct wn_match match = wn_aqf_locate(set->aqf, item->hash);
 	int err;
 
-	err = find_item(set, item, &minirun, &rank);
+	err = find_item(set, item, &match);
 	if (err == 0)
 		return WN_ERR_UNFIXABLE;
 	if (err != WN_ERR_NOT_FOUND)
@@ -434,15 +462,15 @@ static int fold_counts(struct wn_aqf *aqf, struct wn_hash hash, uint32_t first, 
 	bool removed;
 	int err;
 
-	err = wn_aqf_count(aqf, hash, second, &count);
+	err = wn_aqf_count(aqf, hash, at_rank(aqf, hash, second), &count);
 	if (err)
 		return err;
 	do {
-		err = wn_aqf_delete(aqf, hash, second, &removed);
+		err = wn_aqf_delete(aqf, hash, at_rank(aqf, hash, second), &removed);
 		if (err)
 			return err;
 	} while (!removed);
-	return wn_aqf_count_add(aqf, hash, first, count);
+	return wn_aqf_count_add(aqf, hash, at_rank(aqf, hash, first), count);
 }
 
 static int count_entries(const struct wn_revmap *map, uint64_t minirun, uint32_t *lengthp)

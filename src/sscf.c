@@ -71,7 +71,8 @@ static bool are_valid(const struct wn_sscf_options *options)
 	       options->bits_per_key * (double)options->capacity < 4e9;
 }
 
-static void choose(struct wn_sscf *sscf, const struct wn_sscf_options *options)
+/* Options that are in range one by one may still leave no bits for a single cell. */
+static int choose(struct wn_sscf *sscf, const struct wn_sscf_options *options)
 {
 	double bits = options->bits_per_key * (double)options->capacity;
 	struct wn__sscf_widths widths = {
@@ -88,6 +89,8 @@ static void choose(struct wn_sscf *sscf, const struct wn_sscf_options *options)
 	struct wn__sscf_rates rates;
 
 	wn__sscf_minimise(&letters, bits, widths, options->modulator_share);
+	if (letters.cells < 1)
+		return WN_ERR_INVALID;
 	if (letters.modulator_cells < 1)
 		letters.modulator_cells = 1;
 	rates = wn__sscf_theory(&letters);
@@ -97,13 +100,26 @@ static void choose(struct wn_sscf *sscf, const struct wn_sscf_options *options)
 	sscf->sealed_limit = (uint64_t)(MOST_SEALED * rates.negative * letters.cells) + 64;
 	sscf->expected_rate = rates.other_rate;
 	sscf->expected_vulnerable_rate = rates.vulnerable_rate;
+	return 0;
+}
+
+static int allocate(struct wn_sscf *sscf)
+{
+	uint64_t groups_size = (uint64_t)(sscf->cells / 8) * sscf->stride;
+	uint64_t modulator_size = ((uint64_t)sscf->modulator_cells *
+				   (sscf->counter_bits + sscf->index_bits) + 7) / 8;
+
+	sscf->groups = wn__alloc_table(groups_size + PADDING);
+	sscf->modulator = wn__alloc_table(modulator_size + PADDING);
+	sscf->bytes = groups_size + modulator_size;
+	return sscf->groups && sscf->modulator ? 0 : ENOMEM;
 }
 
 int wn_sscf_create(const struct wn_sscf_options *given, struct wn_sscf **sscfp)
 {
 	struct wn_sscf_options options = *given;
-	uint64_t groups_size, modulator_size;
 	struct wn_sscf *sscf;
+	int err;
 
 	*sscfp = NULL;
 	set_defaults(&options);
@@ -117,17 +133,13 @@ int wn_sscf_create(const struct wn_sscf_options *given, struct wn_sscf **sscfp)
 	sscf->index_bits = options.index_bits;
 	sscf->adaptive = options.adaptive;
 	sscf->stride = 1 + sscf->cell_bits + sscf->adaptive;
-	choose(sscf, &options);
-	groups_size = (uint64_t)(sscf->cells / 8) * sscf->stride;
-	modulator_size = ((uint64_t)sscf->modulator_cells *
-			  (sscf->counter_bits + sscf->index_bits) + 7) / 8;
-	sscf->groups = wn__alloc_table(groups_size + PADDING);
-	sscf->modulator = wn__alloc_table(modulator_size + PADDING);
-	if (!sscf->groups || !sscf->modulator) {
+	err = choose(sscf, &options);
+	if (!err)
+		err = allocate(sscf);
+	if (err) {
 		wn_sscf_destroy(sscf);
-		return ENOMEM;
+		return err;
 	}
-	sscf->bytes = groups_size + modulator_size;
 	*sscfp = sscf;
 	return 0;
 }

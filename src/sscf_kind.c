@@ -139,7 +139,7 @@ static void close_filter(struct wn_filter *filter)
 	free(filter->state);
 }
 
-/* It learns by being built again. */
+/* The block's bytes never change; lessons lie beside it. */
 static int adapt(struct wn_filter *filter, struct wn_hash stored, struct wn_hash query,
 		 const struct wn_match *match)
 {
@@ -183,7 +183,8 @@ const struct wn__kind wn__kind_sscf = {
 	.name = "sscf",
 	.options = options,
 	.option_count = sizeof(options) / sizeof(options[0]),
-	.rebuilds = true,
+	.learns = true,
+	.wants_costs = true,
 	.build = wn__sscf_build,
 	.open = open_filter,
 	.close = close_filter,

@@ -64,9 +64,12 @@ struct wn__sscf_rates wn__sscf_theory(const struct wn__sscf_letters *letters)
 		rates.mixed = -expm1(-letters->keys * (k * rates.negative -
 						       rates.modulated * touched) /
 				     (letters->cells * rates.negative));
-	rates.positive = -expm1(-(letters->keys * k * (1 - rates.negative) +
-				  rates.triggered * rates.modulated) /
-				(letters->cells * (1 - rates.negative)));
+	/* Where all cells are negative there is no other cell; 1 is the limit. */
+	rates.positive = 1;
+	if (rates.negative < 1)
+		rates.positive = -expm1(-(letters->keys * k * (1 - rates.negative) +
+					  rates.triggered * rates.modulated) /
+					(letters->cells * (1 - rates.negative)));
 	stands_in = rates.load * rates.positive * (1 - rates.negative);
 	rates.vulnerable_rate = rate_of_vulnerable(&rates, k, letters->as_printed, stands_in);
 	rates.other_rate = rate_of_others(&rates, k, letters->as_printed, stands_in);

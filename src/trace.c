@@ -1,6 +1,7 @@
 /* trace.c - the positives of one lookup, by thread. */
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include <winnow/error.h>
@@ -11,6 +12,10 @@
 struct frame {
 	size_t first; /* its entries are from here to the trace's count */
 	uint64_t lost;
+	uint64_t began;
+	bool asked; /* for the hash below */
+	uint32_t secret_id;
+	struct wn_hash hash;
 };
 
 struct trace {
@@ -22,6 +27,23 @@ struct trace {
 /* The depth lives outside: it counts frames for which there is no memory too. */
 static _Thread_local struct trace *trace;
 static _Thread_local unsigned depth;
+
+/* ---- the clock ---------------------------------------------------------- */
+
+/* Read by every lookup, written by those that learn: on a line of its own. */
+static struct {
+	_Alignas(64) atomic_uint_fast64_t now;
+} tick_count;
+
+uint64_t wn__trace_clock(void)
+{
+	return atomic_load_explicit(&tick_count.now, memory_order_acquire);
+}
+
+uint64_t wn__trace_tick(void)
+{
+	return atomic_fetch_add_explicit(&tick_count.now, 1, memory_order_acq_rel) + 1;
+}
 
 /* ---- a trace for each thread -------------------------------------------- */
 
@@ -92,7 +114,7 @@ int wn__trace_begin(void)
 	if (++depth > WN__TRACE_DEPTH && !err)
 		err = WN_ERR_FULL;
 	if (!err)
-		*current() = (struct frame){.first = trace->count};
+		*current() = (struct frame){.first = trace->count, .began = wn__trace_clock()};
 	return err;
 }
 
@@ -119,6 +141,7 @@ void wn__trace_clear(void)
 		return;
 	trace->count = frame->first;
 	frame->lost = 0;
+	frame->asked = false;
 }
 
 /* ---- entries ------------------------------------------------------------ */
@@ -136,7 +159,31 @@ void wn__trace_note(const struct wn__run *filter, struct wn_hash hash,
 		return;
 	}
 	entry = &trace->entries[trace->count++];
-	*entry = (struct wn__trace_entry){*filter, hash, *match};
+	*entry = (struct wn__trace_entry){*filter, hash, *match, frame->began};
+}
+
+void wn__trace_ask(uint32_t secret_id, struct wn_hash hash)
+{
+	struct frame *frame = current();
+
+	if (!frame)
+		return;
+	frame->asked = true;
+	frame->secret_id = secret_id;
+	frame->hash = hash;
+}
+
+bool wn__trace_asked(uint32_t *secret_idp, struct wn_hash *hashp)
+{
+	const struct frame *frame = current();
+
+	*secret_idp = 0;
+	*hashp = (struct wn_hash){0, 0};
+	if (!frame || !frame->asked)
+		return false;
+	*secret_idp = frame->secret_id;
+	*hashp = frame->hash;
+	return true;
 }
 
 const struct wn__trace_entry *wn__trace_entries(size_t *countp, uint64_t *lostp)

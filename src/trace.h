@@ -32,7 +32,13 @@ struct wn__trace_entry {
 	struct wn__run filter; /* which one: all that its run is looked up with */
 	struct wn_hash hash;   /* the query's, under the filter's secret */
 	struct wn_match match;
+	uint64_t began; /* wn__trace_clock() when the lookup began */
 };
+
+/* A clock that ticks when what was learned from a false positive is there for all. What a
+ * lookup cannot know, because it began before, it does not repeat. */
+WN_PUBLIC uint64_t wn__trace_clock(void);
+WN_PUBLIC uint64_t wn__trace_tick(void); /* the time after it */
 
 /* A lookup begins: open a frame. Every begin has its end, also where it fails:
  * ENOMEM (the thread has no trace) or WN_ERR_FULL (too many frames) mean that the
@@ -52,6 +58,11 @@ WN_PUBLIC void wn__trace_note(const struct wn__run *filter, struct wn_hash hash,
  * how many came after these and were not noted. If any were lost, the last one that
  * is here is not the lookup's last. */
 WN_PUBLIC const struct wn__trace_entry *wn__trace_entries(size_t *countp, uint64_t *lostp);
+
+/* A filter was asked for a key, whatever it said: leave the hash in the innermost frame. The
+ * last one stays. asked() tells it; false if there is none. */
+WN_PUBLIC void wn__trace_ask(uint32_t secret_id, struct wn_hash hash);
+WN_PUBLIC bool wn__trace_asked(uint32_t *secret_idp, struct wn_hash *hashp);
 
 /* Empty the innermost frame: the next lookup uses it. */
 WN_PUBLIC void wn__trace_clear(void);

@@ -28,9 +28,9 @@
 
 #define DEFAULT_REMAINDER_BITS 9
 #define DEFAULT_LOAD 0.9
-/* Items may fill this share together with the extensions they needed; the last
- * ones' extensions may go a little further. */
-#define INSERT_LOAD WN_AQF_MAX_LOAD
+/* Items and the extensions expected fill this share; extensions may go a little
+ * further. */
+#define PLANNED_LOAD WN_AQF_MAX_LOAD
 #define ADAPT_LOAD 0.98
 
 struct wn_yesno {
@@ -76,15 +76,16 @@ static int plan_filter(const struct wn_yesno_options *options, struct wn_aqf_opt
 		return WN_ERR_INVALID;
 	items = (double)(options->yes_capacity + options->no_capacity);
 	slots = items / load;
-	needed = (items + expected_extensions(items, load, bits)) / INSERT_LOAD;
+	needed = (items + expected_extensions(items, load, bits)) / PLANNED_LOAD;
 	if (slots < needed)
 		slots = needed;
-	if (slots * INSERT_LOAD + 1 > (double)WN_AQF_MAX_KEYS)
+	if (slots * PLANNED_LOAD + 1 > (double)WN_AQF_MAX_KEYS)
 		return WN_ERR_INVALID;
+	/* The filter keeps room for all items, so the rest is for extensions. */
 	*planp = (struct wn_aqf_options){
-		.capacity = (uint64_t)(slots * INSERT_LOAD) + 1,
+		.capacity = options->yes_capacity + options->no_capacity,
 		.remainder_bits = bits,
-		.load = INSERT_LOAD,
+		.load = items / slots,
 		.adapt_load = ADAPT_LOAD,
 		.tag_bits = 1,
 	};
@@ -139,34 +140,34 @@ void wn_yesno_destroy(struct wn_yesno *lists)
 
 /* What the minirun of an item holds. */
 struct survey {
-	uint64_t minirun;
-	uint32_t rank; /* of the item itself, if found */
-	uint32_t twin; /* of another key with the item's hash, if has_twin */
+	struct wn_match item; /* the item itself, if found */
+	struct wn_match twin; /* another key with the item's hash, if has_twin */
 	unsigned tag;  /* of these two, as far as they are there */
 	bool found;
 	bool has_twin;
 };
 
+/* `change` is what wn_aqf_begin_change() gave for the item. */
 static int survey_minirun(const struct wn_yesno *lists, const struct wn_revmap_entry *item,
-			  struct survey *surveyp)
+			  struct wn_match change, struct survey *surveyp)
 {
 	struct wn_revmap_entry entry;
 	uint32_t rank;
 	int err;
 
-	*surveyp = (struct survey){.minirun = wn_aqf_minirun(lists->aqf, item->hash)};
-	err = wn_revmap_find(lists->map, surveyp->minirun, item, &surveyp->rank);
+	*surveyp = (struct survey){.item = change, .twin = change};
+	err = wn_revmap_find(lists->map, change.minirun, item, &surveyp->item.rank);
 	if (err != 0 && err != WN_ERR_NOT_FOUND)
 		return err;
 	surveyp->found = err == 0;
 	for (rank = 0;; rank++) {
-		err = wn_revmap_get(lists->map, surveyp->minirun, rank, &entry);
+		err = wn_revmap_get(lists->map, change.minirun, rank, &entry);
 		if (err)
 			break;
 		if (wn_hash_compare(entry.hash, item->hash) != 0 ||
-		    (surveyp->found && rank == surveyp->rank))
+		    (surveyp->found && rank == surveyp->item.rank))
 			continue;
-		surveyp->twin = rank;
+		surveyp->twin.rank = rank;
 		surveyp->has_twin = true;
 	}
 	if (err != WN_ERR_NOT_FOUND)
@@ -174,28 +175,28 @@ static int survey_minirun(const struct wn_yesno *lists, const struct wn_revmap_e
 	if (!surveyp->found && !surveyp->has_twin)
 		return 0;
 	return wn_aqf_tag(lists->aqf, item->hash,
-			  surveyp->found ? surveyp->rank : surveyp->twin, &surveyp->tag);
+			  surveyp->found ? surveyp->item : surveyp->twin, &surveyp->tag);
 }
 
 /* ---- change ------------------------------------------------------------- */
 
-/* Tell the new fingerprint and each of the `rank` before it apart, both ways. */
-static int separate(struct wn_yesno *lists, struct wn_hash hash, uint64_t minirun, uint32_t rank)
+/* Tell the new fingerprint and each of those before it apart, both ways. */
+static int separate(struct wn_yesno *lists, struct wn_hash hash, struct wn_match new)
 {
+	struct wn_match before = new;
 	struct wn_revmap_entry other;
-	uint32_t i;
 	int err;
 
-	for (i = 0; i < rank; i++) {
-		err = wn_revmap_get(lists->map, minirun, i, &other);
+	for (before.rank = 0; before.rank < new.rank; before.rank++) {
+		err = wn_revmap_get(lists->map, before.minirun, before.rank, &other);
 		if (err)
 			return err;
 		if (wn_hash_compare(hash, other.hash) == 0)
 			continue;
-		err = wn_aqf_adapt(lists->aqf, other.hash, hash, minirun, i);
+		err = wn_aqf_adapt(lists->aqf, other.hash, hash, before);
 		if (err)
 			return err;
-		err = wn_aqf_adapt(lists->aqf, hash, other.hash, minirun, rank);
+		err = wn_aqf_adapt(lists->aqf, hash, other.hash, new);
 		if (err)
 			return err;
 	}
@@ -204,7 +205,7 @@ static int separate(struct wn_yesno *lists, struct wn_hash hash, uint64_t miniru
 
 /* The map comes last: it need not be undone. */
 static int add_new_item(struct wn_yesno *lists, enum wn_list list,
-			const struct wn_revmap_entry *item)
+			const struct wn_revmap_entry *item, struct wn_match change)
 {
 	struct wn_match match;
 	int err;
@@ -212,12 +213,13 @@ static int add_new_item(struct wn_yesno *lists, enum wn_list list,
 	err = wn_aqf_insert_tagged(lists->aqf, item->hash, (unsigned)list, &match);
 	if (err)
 		return err;
-	err = separate(lists, item->hash, match.minirun, match.rank);
+	change.rank = match.rank;
+	err = separate(lists, item->hash, change);
 	if (err == 0)
-		err = wn_revmap_put(lists->map, match.minirun, match.rank, item);
+		err = wn_revmap_put(lists->map, change.minirun, change.rank, item);
 	if (err) {
-		(void)wn_aqf_delete(lists->aqf, item->hash, match.rank, NULL);
-		(void)wn_aqf_shorten(lists->aqf, match.minirun, NULL);
+		(void)wn_aqf_delete(lists->aqf, item->hash, change, NULL);
+		(void)wn_aqf_shorten(lists->aqf, change.minirun, NULL);
 		return err;
 	}
 	lists->counts[list]++;
@@ -231,7 +233,7 @@ static int move_item(struct wn_yesno *lists, enum wn_list list, struct wn_hash h
 
 	if (survey->has_twin)
 		return WN_ERR_UNFIXABLE;
-	err = wn_aqf_set_tag(lists->aqf, hash, survey->rank, (unsigned)list);
+	err = wn_aqf_set_tag(lists->aqf, hash, survey->item, (unsigned)list);
 	if (err)
 		return err;
 	lists->counts[survey->tag]--;
@@ -239,15 +241,13 @@ static int move_item(struct wn_yesno *lists, enum wn_list list, struct wn_hash h
 	return 0;
 }
 
-int wn__yesno_add_item(struct wn_yesno *lists, enum wn_list list,
-		       const struct wn_revmap_entry *item)
+static int add_or_move(struct wn_yesno *lists, enum wn_list list,
+		       const struct wn_revmap_entry *item, struct wn_match change)
 {
 	struct survey survey;
 	int err;
 
-	if (list != WN_LIST_YES && list != WN_LIST_NO)
-		return WN_ERR_INVALID;
-	err = survey_minirun(lists, item, &survey);
+	err = survey_minirun(lists, item, change, &survey);
 	if (err)
 		return err;
 	if (survey.found && survey.tag == (unsigned)list)
@@ -256,30 +256,54 @@ int wn__yesno_add_item(struct wn_yesno *lists, enum wn_list list,
 		return move_item(lists, list, item->hash, &survey);
 	if (survey.has_twin && survey.tag != (unsigned)list)
 		return WN_ERR_UNFIXABLE;
-	return add_new_item(lists, list, item);
+	return add_new_item(lists, list, item, change);
+}
+
+int wn__yesno_add_item(struct wn_yesno *lists, enum wn_list list,
+		       const struct wn_revmap_entry *item)
+{
+	struct wn_match change;
+	int err;
+
+	if (list != WN_LIST_YES && list != WN_LIST_NO)
+		return WN_ERR_INVALID;
+	change = wn_aqf_begin_change(lists->aqf, item->hash);
+	err = add_or_move(lists, list, item, change);
+	wn_aqf_end_change(lists->aqf, change);
+	return err;
 }
 
 /* Shortening gives slots back, and changes no item's answer: the item is gone
  * whether or not it succeeds, and the next one in the minirun does the rest. */
-int wn__yesno_remove_item(struct wn_yesno *lists, const struct wn_revmap_entry *item)
+static int remove_one(struct wn_yesno *lists, const struct wn_revmap_entry *item,
+		      struct wn_match change)
 {
 	struct survey survey;
 	int err;
 
-	err = survey_minirun(lists, item, &survey);
+	err = survey_minirun(lists, item, change, &survey);
 	if (err)
 		return err;
 	if (!survey.found)
 		return WN_ERR_NOT_FOUND;
-	err = wn_revmap_remove(lists->map, survey.minirun, survey.rank);
+	err = wn_revmap_remove(lists->map, survey.item.minirun, survey.item.rank);
 	if (err)
 		return err;
-	err = wn_aqf_delete(lists->aqf, item->hash, survey.rank, NULL);
+	err = wn_aqf_delete(lists->aqf, item->hash, survey.item, NULL);
 	if (err)
 		return err;
-	(void)wn_aqf_shorten(lists->aqf, survey.minirun, NULL);
+	(void)wn_aqf_shorten(lists->aqf, survey.item.minirun, NULL);
 	lists->counts[survey.tag]--;
 	return 0;
+}
+
+int wn__yesno_remove_item(struct wn_yesno *lists, const struct wn_revmap_entry *item)
+{
+	struct wn_match change = wn_aqf_begin_change(lists->aqf, item->hash);
+	int err = remove_one(lists, item, change);
+
+	wn_aqf_end_change(lists->aqf, change);
+	return err;
 }
 
 /* In an entry a NULL key means that there is none; an empty key may come as NULL. */

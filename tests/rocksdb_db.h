@@ -71,6 +71,7 @@ struct db_setup {
 	const struct wn_secret *secret;
 	enum { STOCK_NONE, STOCK_BLOOM, STOCK_RIBBON } stock;
 	bool partitioned;
+	size_t partition_bytes; /* 0: RocksDB's */
 	bool cached_filters;   /* in the block cache, that is: readers come and go */
 	size_t prefix;         /* length; 0: no prefix extractor */
 	bool only_prefixes;    /* no whole keys in filters */
@@ -120,6 +121,9 @@ static inline void db_set_table(struct db *db, const struct db_setup *setup)
 		rocksdb_block_based_options_set_index_type(
 			table, rocksdb_block_based_table_index_type_two_level_index_search);
 		rocksdb_block_based_options_set_partition_filters(table, 1);
+		if (setup->partition_bytes)
+			rocksdb_block_based_options_set_metadata_block_size(
+				table, setup->partition_bytes);
 	}
 	if (setup->cached_filters)
 		rocksdb_block_based_options_set_cache_index_and_filter_blocks(table, 1);

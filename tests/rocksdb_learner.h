@@ -38,7 +38,6 @@ static inline struct wn_rocksdb_options quickly(void)
 {
 	return (struct wn_rocksdb_options){
 		.filter = SHORT,
-		.synchronous = true,
 		.queue_length = 1 << 17,
 	};
 }

@@ -137,6 +137,28 @@ static inline bool are_bits_true(const struct wn__run *run, const struct wn__run
 	       wn__common_prefix(truth.hi, truth.lo, told.hi, told.lo) >= entry->fraction_bits;
 }
 
+/* All hashes of the minirun that begins with hash number `at`, in one go, and that there are no
+ * others. */
+static inline void expect_minirun(struct wn__runs *runs, const struct sample *sample, uint64_t at)
+{
+	enum { MAX = 20 };
+	const struct wn__run *run = &sample->run;
+	uint64_t minirun = minirun_by_hand(run, sample->hashes[at]);
+	struct wn__run_entry entries[MAX];
+	size_t count, length = 0;
+
+	while (length < MAX && at + length < run->key_count &&
+	       minirun_by_hand(run, sample->hashes[at + length]) == minirun)
+		length++;
+	expect(wn__runs_lookup_minirun(runs, run, minirun, 0, entries, MAX, &count) ==
+	       (length < MAX ? WN__RUN_NO_PLACE : 0));
+	expect(count == length);
+	for (size_t i = 0; i < count; i++) {
+		expect(is_entry(&entries[i], sample->hashes[at + i]));
+		expect(are_bits_true(run, &entries[i], sample->hashes[at + i]));
+	}
+}
+
 /* Look up every `step`th hash where it must be, and past the end of its minirun. */
 static inline void expect_run(struct wn__runs *runs, const struct sample *sample, uint64_t step)
 {
@@ -154,13 +176,42 @@ static inline void expect_run(struct wn__runs *runs, const struct sample *sample
 		last = minirun;
 		if (i % step != 0)
 			continue;
+		if (rank == 0)
+			expect_minirun(runs, sample, i);
 		expect(wn__runs_lookup(runs, run, minirun, rank, &entry) == 0);
 		expect(is_entry(&entry, sample->hashes[i]));
 		expect(are_bits_true(run, &entry, sample->hashes[i]));
 		if (ends)
 			expect(wn__runs_lookup(runs, run, minirun, rank + 1, &entry) ==
-			       WN_ERR_NOT_FOUND);
+			       WN__RUN_NO_PLACE);
 	}
+}
+
+/* A page of the run is lost or damaged, the one with the hashes from `first` to `end` - 1.
+ * What is stored is never said not to be, and an empty minirun is only known to be empty if the
+ * hashes on both sides of it are on other pages. Returns how many are. */
+static inline uint64_t expect_gaps(struct wn__runs *runs, const struct sample *sample,
+				   uint64_t first, uint64_t end)
+{
+	const struct wn__run *run = &sample->run;
+	uint64_t proved = 0;
+
+	for (uint64_t i = 0; i + 1 < run->key_count; i++) {
+		uint64_t minirun = minirun_by_hand(run, sample->hashes[i]);
+		uint64_t next = minirun_by_hand(run, sample->hashes[i + 1]);
+		struct wn__run_entry entry;
+		int err = wn__runs_lookup(runs, run, minirun, 0, &entry);
+
+		expect(err != WN__RUN_NO_PLACE);
+		if (minirun + 1 >= next)
+			continue;
+		err = wn__runs_lookup(runs, run, minirun + 1, 0, &entry);
+		expect(err != 0);
+		if (i + 1 >= first && i < end)
+			expect(err != WN__RUN_NO_PLACE);
+		proved += err == WN__RUN_NO_PLACE;
+	}
+	return proved;
 }
 
 /* For wn__runs_stream(): compares with a sample. */

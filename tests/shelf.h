@@ -139,6 +139,20 @@ static inline size_t length_of_minirun(const struct subject *subject, uint64_t m
 	return first_of_minirun(subject, minirun + 1) - first_of_minirun(subject, minirun);
 }
 
+/* The match that leads to a rank, as the filter stands now. */
+static inline struct wn_match at_rank(const struct wn_aqf *aqf, struct wn_hash hash, uint32_t rank)
+{
+	struct wn_match match = wn_aqf_locate(aqf, hash);
+
+	match.rank = rank;
+	return match;
+}
+
+static inline struct wn_match match_of(const struct subject *subject, size_t at)
+{
+	return at_rank(subject->aqf, subject->items[at].hash, rank_of(subject, at));
+}
+
 /* The index of the item with this hash; there must be one. */
 static inline size_t find_item(const struct subject *subject, struct wn_hash hash)
 {
@@ -227,7 +241,7 @@ static inline void delete_item(struct subject *subject, size_t at)
 	struct shelf_item *item = &subject->items[at];
 	bool removed;
 
-	expect(wn_aqf_delete(subject->aqf, item->hash, rank_of(subject, at), &removed) == 0);
+	expect(wn_aqf_delete(subject->aqf, item->hash, match_of(subject, at), &removed) == 0);
 	expect(removed == (item->count == 1));
 	if (--item->count > 0)
 		return;
@@ -238,7 +252,7 @@ static inline void delete_item(struct subject *subject, size_t at)
 static inline int count_item(struct subject *subject, size_t at, uint64_t add)
 {
 	struct shelf_item *item = &subject->items[at];
-	int err = wn_aqf_count_add(subject->aqf, item->hash, rank_of(subject, at), add);
+	int err = wn_aqf_count_add(subject->aqf, item->hash, match_of(subject, at), add);
 
 	if (!err)
 		item->count += add;
@@ -251,8 +265,7 @@ static inline int adapt_item(struct subject *subject, size_t at, struct wn_hash 
 	struct shelf_item *item = &subject->items[at];
 	bool matches = item_matches(subject->aqf, item, query);
 	unsigned shared = shared_bits(subject->aqf, item->hash, query);
-	int err = wn_aqf_adapt(subject->aqf, item->hash, query, item->minirun,
-			       rank_of(subject, at));
+	int err = wn_aqf_adapt(subject->aqf, item->hash, query, match_of(subject, at));
 
 	if (!err && matches)
 		item->extensions = (shared - table->remainder_bits) / table->extension_bits + 1;
@@ -323,7 +336,7 @@ static inline void check_keys(const struct subject *subject)
 		uint64_t count;
 
 		check_matches(subject, subject->items[at].hash);
-		expect(wn_aqf_count(subject->aqf, subject->items[at].hash, rank_of(subject, at),
+		expect(wn_aqf_count(subject->aqf, subject->items[at].hash, match_of(subject, at),
 				    &count) == 0);
 		expect(count == subject->items[at].count);
 	}

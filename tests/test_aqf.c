@@ -379,23 +379,28 @@ START_TEST(ranks_behind_a_deleted_one_move_down)
 }
 END_TEST
 
-static void check_every_function_says(struct wn_aqf *aqf, struct wn_hash stored, uint32_t rank,
-				      int expected)
+static void check_all_refuse(struct wn_aqf *aqf, struct wn_hash stored, struct wn_match match,
+			     int expected)
 {
-	uint64_t minirun = wn_aqf_minirun(aqf, stored);
 	struct image image = take_image(aqf);
 	bool removed = true;
 	uint64_t count = 1;
 	unsigned tag = 1;
 
-	expect(wn_aqf_delete(aqf, stored, rank, &removed) == expected && !removed);
-	expect(wn_aqf_delete(aqf, stored, rank, NULL) == expected);
-	expect(wn_aqf_count(aqf, stored, rank, &count) == expected && count == 0);
-	expect(wn_aqf_count_add(aqf, stored, rank, 1) == expected);
-	expect(wn_aqf_tag(aqf, stored, rank, &tag) == expected && tag == 0);
-	expect(wn_aqf_set_tag(aqf, stored, rank, 0) == expected);
-	expect(wn_aqf_adapt(aqf, stored, stored, minirun, rank) == expected);
+	expect(wn_aqf_delete(aqf, stored, match, &removed) == expected && !removed);
+	expect(wn_aqf_delete(aqf, stored, match, NULL) == expected);
+	expect(wn_aqf_count(aqf, stored, match, &count) == expected && count == 0);
+	expect(wn_aqf_count_add(aqf, stored, match, 1) == expected);
+	expect(wn_aqf_tag(aqf, stored, match, &tag) == expected && tag == 0);
+	expect(wn_aqf_set_tag(aqf, stored, match, 0) == expected);
+	expect(wn_aqf_adapt(aqf, stored, stored, match) == expected);
 	check_image(aqf, image);
+}
+
+static void check_every_function_says(struct wn_aqf *aqf, struct wn_hash stored, uint32_t rank,
+				      int expected)
+{
+	check_all_refuse(aqf, stored, at_rank(aqf, stored, rank), expected);
 }
 
 START_TEST(a_rank_that_is_not_there_is_not_found)
@@ -425,6 +430,7 @@ START_TEST(a_stored_hash_that_does_not_fit_is_a_mismatch)
 	uint64_t random = 17;
 	struct wn_hash hash = craft_key(subject.aqf, 10, 5, &random);
 	struct wn_hash other = craft_relative(subject.aqf, hash, 20, &random);
+	struct wn_match match;
 
 	insert_item(&subject, hash);
 	ck_assert_int_eq(adapt_item(&subject, 0, other), 0);
@@ -432,9 +438,11 @@ START_TEST(a_stored_hash_that_does_not_fit_is_a_mismatch)
 	check_every_function_says(subject.aqf, craft_relative(subject.aqf, hash, 9, &random), 0,
 				  WN_ERR_MISMATCH);
 	/* A minirun that is not the stored hash's. */
-	ck_assert_int_eq(wn_aqf_adapt(subject.aqf, hash, other,
-				      wn_aqf_minirun(subject.aqf, hash) + 1, 0), WN_ERR_MISMATCH);
-	ck_assert_int_eq(wn_aqf_adapt(subject.aqf, hash, other, UINT64_MAX, 0), WN_ERR_MISMATCH);
+	match = wn_aqf_locate(subject.aqf, hash);
+	match.minirun++;
+	check_all_refuse(subject.aqf, hash, match, WN_ERR_MISMATCH);
+	match.minirun = UINT64_MAX;
+	check_all_refuse(subject.aqf, hash, match, WN_ERR_MISMATCH);
 	end_subject(&subject);
 }
 END_TEST
@@ -725,9 +733,9 @@ START_TEST(tags_stay_with_their_fingerprints)
 		unsigned tag;
 
 		item->tag ^= at % 3 == 0;
-		expect(wn_aqf_set_tag(subject.aqf, item->hash, rank_of(&subject, at), item->tag) ==
+		expect(wn_aqf_set_tag(subject.aqf, item->hash, match_of(&subject, at), item->tag) ==
 		       0);
-		expect(wn_aqf_tag(subject.aqf, item->hash, rank_of(&subject, at), &tag) == 0);
+		expect(wn_aqf_tag(subject.aqf, item->hash, match_of(&subject, at), &tag) == 0);
 		expect(tag == item->tag);
 		expect(wn_aqf_query_tag(subject.aqf, item->hash, &match, &tag));
 		expect(tag == subject.items[first_of_minirun(&subject, match.minirun) +
@@ -736,7 +744,8 @@ START_TEST(tags_stay_with_their_fingerprints)
 	check_subject(&subject);
 	ck_assert_int_eq(wn_aqf_insert_tagged(subject.aqf, subject.items[0].hash, 2, NULL),
 			 WN_ERR_INVALID);
-	ck_assert_int_eq(wn_aqf_set_tag(subject.aqf, subject.items[0].hash, 0, 2), WN_ERR_INVALID);
+	ck_assert_int_eq(wn_aqf_set_tag(subject.aqf, subject.items[0].hash, match_of(&subject, 0),
+					2), WN_ERR_INVALID);
 	check_subject(&subject);
 	end_subject(&subject);
 }
@@ -751,9 +760,10 @@ START_TEST(without_tag_bits_only_tag_zero_fits)
 
 	insert_item(&subject, hash);
 	ck_assert_int_eq(wn_aqf_insert_tagged(subject.aqf, hash, 1, NULL), WN_ERR_INVALID);
-	ck_assert_int_eq(wn_aqf_set_tag(subject.aqf, hash, 0, 1), WN_ERR_INVALID);
-	ck_assert_int_eq(wn_aqf_set_tag(subject.aqf, hash, 0, 0), 0);
-	ck_assert_int_eq(wn_aqf_tag(subject.aqf, hash, 0, &tag), 0);
+	ck_assert_int_eq(wn_aqf_set_tag(subject.aqf, hash, match_of(&subject, 0), 1),
+			 WN_ERR_INVALID);
+	ck_assert_int_eq(wn_aqf_set_tag(subject.aqf, hash, match_of(&subject, 0), 0), 0);
+	ck_assert_int_eq(wn_aqf_tag(subject.aqf, hash, match_of(&subject, 0), &tag), 0);
 	ck_assert_uint_eq(tag, 0);
 	tag = 5;
 	ck_assert(wn_aqf_query_tag(subject.aqf, hash, &match, &tag));
@@ -778,11 +788,105 @@ START_TEST(a_tag_can_be_asked_for_without_the_match)
 }
 END_TEST
 
+/* ---- capacity ----------------------------------------------------------- */
+
+/* Learn whatever there is room for, before and between the inserts. */
+static void fill_and_learn(struct subject *subject, uint64_t capacity, uint64_t *random)
+{
+	while (subject->count < capacity) {
+		expect(insert_item(subject, test_random_hash(random)) == 0);
+		learn(subject, 20, random);
+	}
+}
+
+static void replace_and_learn(struct subject *subject, unsigned times, uint64_t *random)
+{
+	while (times-- > 0) {
+		delete_item(subject, (size_t)(test_random(random) % subject->count));
+		if (subject->count > 0)
+			learn(subject, 20, random);
+		expect(insert_item(subject, test_random_hash(random)) == 0);
+	}
+}
+
+START_TEST(what_was_learned_takes_no_room_from_keys)
+{
+	static const uint64_t capacities[] = {1, 2, 3, 10, 64, 65, 300, 1000, 5000, 13000};
+	static const double loads[] = {0.95, 0.9, 0.5};
+	uint64_t capacity = capacities[_i];
+	uint64_t random = test_seed("learned", 40 + (uint64_t)_i);
+
+	for (size_t i = 0; i < 3; i++) {
+		struct wn_aqf_options options = {
+			.capacity = capacity, .remainder_bits = 5, .load = loads[i]};
+		struct subject subject = create_subject(&options);
+		struct wn_aqf_info info;
+
+		fill_and_learn(&subject, capacity, &random);
+		replace_and_learn(&subject, 1000, &random);
+		info = info_of(subject.aqf);
+		ck_assert_uint_ge(info.fingerprints, capacity);
+		ck_assert(info.extensions > 0 || capacity == 1);
+		ck_assert_uint_le(info.used_slots, info.adapt_limit);
+		if (capacity <= 1000)
+			check_subject(&subject);
+		end_subject(&subject);
+	}
+}
+END_TEST
+
+/* However a filter was made, it takes keys up to the insert_limit that it states. */
+START_TEST(filters_made_from_others_hold_what_they_state)
+{
+	uint64_t random = test_seed("made", 60);
+	struct subject subject = new_subject(1000, 9);
+	struct wn_secret *secret = test_secret(1);
+	struct wn_aqf *made[3];
+	void *block;
+	size_t size;
+
+	fill_and_learn(&subject, 800, &random);
+	ck_assert_int_eq(wn_aqf_grow(subject.aqf, &made[0]), 0);
+	ck_assert_int_eq(wn_aqf_freeze(subject.aqf, secret, &block, &size), 0);
+	ck_assert_int_eq(wn_aqf_thaw(block, size, NULL, &made[1]), 0);
+	ck_assert_int_eq(wn_aqf_shrink(made[0], &made[2]), 0);
+	for (int i = 0; i < 3; i++) {
+		wn_aqf_destroy(subject.aqf);
+		subject.aqf = made[i];
+		while (info_of(made[i]).fingerprints < info_of(made[i]).insert_limit)
+			expect(wn_aqf_insert(made[i], test_random_hash(&random), NULL) == 0);
+		ck_assert_int_eq(wn_aqf_insert(made[i], test_random_hash(&random), NULL),
+				 WN_ERR_FULL);
+	}
+	free(block);
+	wn_secret_destroy(secret);
+	end_subject(&subject);
+}
+END_TEST
+
+/* A counter slot counts as a key: so many inserts, of new keys or old ones, are taken. */
+START_TEST(so_many_inserts_as_promised_succeed_counted_or_not)
+{
+	uint64_t random = test_seed("counted", 61);
+	struct subject subject = new_subject(1000, 9);
+
+	for (unsigned i = 0; i < 1000; i++) {
+		if (i % 2)
+			expect(count_item(&subject, subject.count / 2, 1 + i % 3) == 0);
+		else
+			expect(insert_item(&subject, test_random_hash(&random)) == 0);
+		learn(&subject, 20, &random);
+	}
+	check_subject(&subject);
+	end_subject(&subject);
+}
+END_TEST
+
 /* ---- shorten ------------------------------------------------------------ */
 
 START_TEST(shortening_keeps_what_tells_the_stored_apart)
 {
-	struct subject subject = new_subject(200, 9);
+	struct subject subject = new_subject(5000, 9);
 	uint64_t random = 28;
 	struct wn_hash query = craft_key(subject.aqf, 50, 5, &random);
 	uint64_t minirun = wn_aqf_minirun(subject.aqf, query);
@@ -865,7 +969,7 @@ static struct subject rich_subject(unsigned remainder_bits, unsigned tag_bits, d
 	while ((double)subject.count < share * 950)
 		expect(insert_tagged(&subject, test_random_hash(random),
 				     (unsigned)test_random(random) & tag_bits) == 0);
-	learn(&subject, 30, random);
+	learn(&subject, 12, random);
 	raise_counts(&subject, 4, random);
 	return subject;
 }
@@ -908,12 +1012,12 @@ START_TEST(growing_and_shrinking_keep_everything)
 	unsigned bits = 3 + (unsigned)_i;
 	uint64_t random = test_seed("grow", 30 + (uint64_t)_i);
 	struct subject subject = rich_subject(bits, (unsigned)_i % 2, 0.6, &random);
-	struct wn_hash fixed[30];
+	struct wn_hash fixed[8];
 	struct wn_aqf *other;
 	struct image image;
 
 	if (bits < 12)
-		fix_some(&subject, fixed, 30, &random);
+		fix_some(&subject, fixed, 8, &random);
 	check_subject(&subject);
 	for (int round = 0; round < 4; round++) {
 		image = take_image(subject.aqf);
@@ -931,21 +1035,21 @@ START_TEST(growing_and_shrinking_keep_everything)
 		change_filter(&subject, other);
 		check_subject(&subject);
 		if (bits < 12)
-			check_still_fixed(&subject, fixed, 30);
+			check_still_fixed(&subject, fixed, 8);
 	}
 	/* And it goes on being a filter. */
 	fill(&subject, 200, &random);
-	learn(&subject, 20, &random);
+	learn(&subject, 5, &random);
 	raise_counts(&subject, 4, &random);
 	if (bits < 12)
-		fix_some(&subject, fixed, 30, &random);
+		fix_some(&subject, fixed, 8, &random);
 	check_subject(&subject);
 	while (wn_aqf_shrink(subject.aqf, &other) == 0) {
 		check_same_content(subject.aqf, other);
 		change_filter(&subject, other);
 		check_subject(&subject);
 		if (bits < 12)
-			check_still_fixed(&subject, fixed, 30);
+			check_still_fixed(&subject, fixed, 8);
 	}
 	end_subject(&subject);
 }
@@ -1248,6 +1352,9 @@ static void add_adapt(Suite *suite)
 	tcase_add_test(tests, adapt_all_hands_on_what_the_reverse_map_says);
 	tcase_add_test(tests, without_room_an_adaptation_changes_nothing);
 	tcase_add_loop_test(tests, the_last_bit_of_a_hash_tells_keys_apart, 0, 124);
+	tcase_add_loop_test(tests, what_was_learned_takes_no_room_from_keys, 0, 10);
+	tcase_add_test(tests, filters_made_from_others_hold_what_they_state);
+	tcase_add_test(tests, so_many_inserts_as_promised_succeed_counted_or_not);
 	tcase_add_test(tests, shortening_keeps_what_tells_the_stored_apart);
 	tcase_add_test(tests, a_fingerprint_alone_in_its_minirun_is_shortened_to_nothing);
 }

@@ -511,7 +511,7 @@ START_TEST(a_counter_past_the_largest_number_is_refused)
 	if (wn_aqf_thaw(block.bytes, block.size, NULL, &aqf) == 0) {
 		uint64_t count;
 
-		ck_assert_int_eq(wn_aqf_count(aqf, hash, 0, &count), 0);
+		ck_assert_int_eq(wn_aqf_count(aqf, hash, wn_aqf_locate(aqf, hash), &count), 0);
 		ck_assert_uint_gt(count, 0);
 		wn_aqf_destroy(aqf);
 	}
@@ -552,13 +552,13 @@ START_TEST(more_extensions_than_bits_are_survived)
 			ck_assert_uint_le(entry.fraction_bits, 128);
 		wn_aqf_query(aqf, hash, NULL);
 		wn_aqf_query(aqf, other, NULL);
-		wn_aqf_adapt(aqf, hash, other, wn_aqf_minirun(aqf, hash), 0);
+		wn_aqf_adapt(aqf, hash, other, wn_aqf_locate(aqf, hash));
 		ck_assert_int_eq(wn_aqf_grow(aqf, &grown), 0);
 		wn_aqf_shorten(grown, wn_aqf_minirun(grown, hash), NULL);
 		wn_aqf_shorten(aqf, wn_aqf_minirun(aqf, hash), NULL);
 		wn_aqf_insert(aqf, hash, NULL);
 		wn_aqf_shorten(aqf, wn_aqf_minirun(aqf, hash), NULL);
-		wn_aqf_delete(aqf, hash, 0, NULL);
+		wn_aqf_delete(aqf, hash, wn_aqf_locate(aqf, hash), NULL);
 		wn_aqf_destroy(grown);
 		wn_aqf_destroy(aqf);
 	}

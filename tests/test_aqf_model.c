@@ -80,6 +80,14 @@ static void append_key(struct model *model, uint32_t key)
 	model->distinct++;
 }
 
+static struct wn_match match_of(struct model *model, uint32_t key)
+{
+	struct wn_match match = wn_aqf_locate(model->aqf, model->keys[key].hash);
+
+	match.rank = rank_of(model, key);
+	return match;
+}
+
 static void unlink_key(struct model *model, uint32_t key)
 {
 	uint32_t *link = chain_of(model, minirun_of(model, key));
@@ -108,7 +116,7 @@ static void insert_key(struct model *model, uint32_t key)
 	int err;
 
 	if (model->keys[key].count > 0) {
-		err = wn_aqf_count_add(model->aqf, model->keys[key].hash, rank_of(model, key), 1);
+		err = wn_aqf_count_add(model->aqf, model->keys[key].hash, match_of(model, key), 1);
 		expect(err == 0 || err == WN_ERR_FULL);
 		model->keys[key].count += err == 0;
 		model->full += err != 0;
@@ -133,7 +141,7 @@ static void delete_key(struct model *model, uint32_t key)
 
 	if (model->keys[key].count == 0)
 		return;
-	err = wn_aqf_delete(model->aqf, model->keys[key].hash, rank_of(model, key), &removed);
+	err = wn_aqf_delete(model->aqf, model->keys[key].hash, match_of(model, key), &removed);
 	expect(err == 0);
 	expect(removed == (model->keys[key].count == 1));
 	if (removed)
@@ -195,7 +203,7 @@ static void check_count(struct model *model, uint32_t key)
 
 	if (model->keys[key].count == 0)
 		return;
-	expect(wn_aqf_count(model->aqf, model->keys[key].hash, rank_of(model, key), &count) == 0);
+	expect(wn_aqf_count(model->aqf, model->keys[key].hash, match_of(model, key), &count) == 0);
 	expect(count == model->keys[key].count);
 }
 
@@ -206,7 +214,7 @@ static void add_many(struct model *model, uint32_t key)
 
 	if (model->keys[key].count == 0)
 		return;
-	err = wn_aqf_count_add(model->aqf, model->keys[key].hash, rank_of(model, key), add);
+	err = wn_aqf_count_add(model->aqf, model->keys[key].hash, match_of(model, key), add);
 	if (model->keys[key].count + add < add)
 		expect(err == WN_ERR_RANGE);
 	else

@@ -1,9 +1,9 @@
 /* test_aqf_threads.c - a living filter shared by threads.
  *
  * Every key has a minirun to itself, so its rank is 0 whatever other threads do, and
- * each thread knows what must be true of its own keys. Threads count what goes wrong;
- * the main thread fails the test. Built with -fsanitize=thread this is also where
- * races would show. */
+ * each thread knows what must be true of its own keys; test_aqf_ranks.c has the keys
+ * that share miniruns. Threads count what goes wrong; the main thread fails the test.
+ * Built with -fsanitize=thread this is also where races would show. */
 #include <pthread.h>
 
 #include "shelf.h"
@@ -88,13 +88,19 @@ static struct own_key *make_keys(const struct wn_aqf *aqf, size_t count, uint64_
 	return keys;
 }
 
-static struct wn_aqf *new_filter(uint64_t capacity, unsigned remainder_bits)
+static struct wn_aqf *new_filter_at(uint64_t capacity, unsigned remainder_bits, double load)
 {
-	struct wn_aqf_options options = {.capacity = capacity, .remainder_bits = remainder_bits};
+	struct wn_aqf_options options = {
+		.capacity = capacity, .remainder_bits = remainder_bits, .load = load};
 	struct wn_aqf *aqf;
 
 	ck_assert_int_eq(wn_aqf_create(&options, &aqf), 0);
 	return aqf;
+}
+
+static struct wn_aqf *new_filter(uint64_t capacity, unsigned remainder_bits)
+{
+	return new_filter_at(capacity, remainder_bits, 0);
 }
 
 /* ---- one change --------------------------------------------------------- */
@@ -115,11 +121,18 @@ static void insert_own(struct worker *worker, struct own_key *key)
 	worker->done[INSERTS]++;
 }
 
+/* A stamp stands for several miniruns, so a stale match says that another key was
+ * removed, and the next one will do. */
 static void delete_own(struct worker *worker, struct own_key *key)
 {
 	bool removed;
+	int err;
 
-	if (wn_aqf_delete(worker->aqf, key->hash, 0, &removed))
+	do
+		err = wn_aqf_delete(worker->aqf, key->hash, wn_aqf_locate(worker->aqf, key->hash),
+				    &removed);
+	while (err == WN_ERR_STALE);
+	if (err)
 		blame(worker, "a delete went wrong");
 	if (removed != (key->count == 1))
 		blame(worker, "a delete saw another count");
@@ -127,20 +140,35 @@ static void delete_own(struct worker *worker, struct own_key *key)
 	worker->done[DELETES]++;
 }
 
+static void check_count(struct worker *worker, const struct own_key *key)
+{
+	uint64_t count;
+	int err;
+
+	do
+		err = wn_aqf_count(worker->aqf, key->hash, wn_aqf_locate(worker->aqf, key->hash),
+				   &count);
+	while (err == WN_ERR_STALE);
+	if (err || count != key->count)
+		blame(worker, "a count is not what this thread made it");
+}
+
 static void count_own(struct worker *worker, struct own_key *key)
 {
 	uint64_t add = test_random(&worker->random) % 6;
-	uint64_t count;
-	int err = wn_aqf_count_add(worker->aqf, key->hash, 0, add);
+	int err;
 
+	do
+		err = wn_aqf_count_add(worker->aqf, key->hash,
+				       wn_aqf_locate(worker->aqf, key->hash), add);
+	while (err == WN_ERR_STALE);
 	if (err == WN_ERR_FULL)
 		worker->done[REFUSALS]++;
 	else if (err)
 		blame(worker, "a count went wrong");
 	else
 		key->count += add;
-	if (wn_aqf_count(worker->aqf, key->hash, 0, &count) || count != key->count)
-		blame(worker, "a count is not what this thread made it");
+	check_count(worker, key);
 	worker->done[COUNTS]++;
 }
 
@@ -149,9 +177,12 @@ static void adapt_own(struct worker *worker, struct own_key *key)
 	unsigned bits = worker->aqf->table.remainder_bits;
 	unsigned bit = bits + (unsigned)(test_random(&worker->random) % 20);
 	struct wn_hash query = craft_relative(worker->aqf, key->hash, bit, &worker->random);
-	int err = wn_aqf_adapt(worker->aqf, key->hash, query, minirun_of(worker->aqf, key->hash),
-			       0);
+	int err;
 
+	do
+		err = wn_aqf_adapt(worker->aqf, key->hash, query,
+				   wn_aqf_locate(worker->aqf, key->hash));
+	while (err == WN_ERR_STALE);
 	if (err == WN_ERR_FULL) {
 		worker->done[REFUSALS]++;
 		return;
@@ -404,7 +435,7 @@ static void *adapt_one_after_the_other(void *arg)
 START_TEST(fixed_false_positives_stay_fixed_while_others_are_adapted)
 {
 	uint64_t random = test_seed("fixed", 310);
-	struct wn_aqf *aqf = new_filter(9000, 14);
+	struct wn_aqf *aqf = new_filter_at(7000, 14, 0.7);
 	size_t fixed = 1000, others = 6000;
 	struct own_key *keys = make_keys(aqf, fixed + others, 0, &random);
 	struct worker writer = {
@@ -616,6 +647,66 @@ START_TEST(a_cluster_is_measured_from_a_block_that_stands_still)
 }
 END_TEST
 
+/* Each thread has its share of the capacity and is never beyond it, learning all the
+ * while: none is ever refused, though the others come and go at the limit too. */
+static void *replace_keys(void *arg)
+{
+	struct worker *worker = arg;
+	size_t held = worker->key_count / 2;
+
+	for (uint64_t i = 0; i < worker->operations && !worker->wrong; i++) {
+		size_t out = (size_t)(test_random(&worker->random) % held);
+		size_t in = held + (size_t)(test_random(&worker->random) % held);
+		struct own_key swap;
+
+		delete_own(worker, &worker->keys[out]);
+		swap = worker->keys[out];
+		worker->keys[out] = worker->keys[in];
+		worker->keys[in] = swap;
+		if (i % 4 == 0)
+			adapt_own(worker, &worker->keys[(out + 1) % held]);
+		if (wn_aqf_insert(worker->aqf, worker->keys[out].hash, NULL))
+			blame(worker, "a key was refused below capacity");
+		worker->keys[out].count = 1;
+		worker->keys[out].has_fixed = false;
+	}
+	return NULL;
+}
+
+START_TEST(threads_that_replace_keys_at_capacity_are_never_refused)
+{
+	unsigned threads = 2 + (unsigned)_i;
+	uint64_t random = test_seed("replace", 370 + (uint64_t)_i);
+	size_t share = 12000 / threads;
+	struct wn_aqf *aqf = new_filter(share * threads, 14);
+	struct own_key *keys = make_keys(aqf, 2 * share * threads, 0, &random);
+	struct worker workers[MAX_THREADS];
+
+	aqf->insert_limit = share * threads;
+	for (unsigned i = 0; i < threads; i++) {
+		workers[i] = (struct worker){
+			.aqf = aqf,
+			.keys = keys + i * 2 * share,
+			.key_count = 2 * share,
+			.operations = scaled(200000) / threads,
+			.random = random + i,
+		};
+		for (size_t at = 0; at < share; at++)
+			insert_own(&workers[i], &workers[i].keys[at]);
+		ck_assert_uint_eq(workers[i].done[REFUSALS], 0);
+	}
+	ck_assert_int_eq(wn_aqf_insert(aqf, keys[0].hash, NULL), WN_ERR_FULL);
+	for (unsigned i = 0; i < threads; i++)
+		start(&workers[i], replace_keys);
+	for (unsigned i = 0; i < threads; i++)
+		join(&workers[i]);
+	ck_assert_int_eq(wn_aqf_insert(aqf, keys[0].hash, NULL), WN_ERR_FULL);
+	check_after(aqf, keys, 2 * share * threads);
+	free(keys);
+	wn_aqf_destroy(aqf);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("aqf_threads");
@@ -630,6 +721,7 @@ int main(void)
 	tcase_add_loop_test(tests, threads_that_share_a_cluster_over_regions_do_not_lose_anything,
 			    0, 3);
 	tcase_add_test(tests, a_cluster_is_measured_from_a_block_that_stands_still);
+	tcase_add_loop_test(tests, threads_that_replace_keys_at_capacity_are_never_refused, 0, 3);
 	suite_add_tcase(suite, tests);
 	return test_run(suite);
 }

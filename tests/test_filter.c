@@ -819,6 +819,36 @@ static void add_case(Suite *suite, const char *name, const TTest *const *tests, 
 
 #define ADD_CASE(suite, name, tests) add_case(suite, name, tests, sizeof(tests) / sizeof(tests[0]))
 
+/* Stores sort by id: the filters of one builder stand side by side, and no two are alike. */
+START_TEST(the_ids_of_a_builder_begin_alike_and_ascend)
+{
+	unsigned char last[2][WN_BLOCK_ID_SIZE] = {{0}};
+	struct wn_builder *builders[2];
+
+	for (unsigned i = 0; i < 2; i++)
+		ck_assert_int_eq(wn_builder_create(NULL, secret, &builders[i]), 0);
+	for (unsigned i = 0; i < 600; i++) {
+		struct wn_block_info info;
+		size_t size;
+		void *block;
+
+		ck_assert_int_eq(wn_builder_add(builders[i % 2], &i, sizeof(i)), 0);
+		ck_assert_int_eq(wn_builder_finish(builders[i % 2], &block, &size), 0);
+		ck_assert_int_eq(wn_block_read(block, size, WN_CHECK_ALL, &info, NULL), 0);
+		if (i > 1) {
+			expect(memcmp(info.id, last[i % 2], 8) == 0);
+			expect(memcmp(info.id, last[i % 2], 12) > 0);
+		}
+		memcpy(last[i % 2], info.id, sizeof(info.id));
+		wn_builder_reset(builders[i % 2]);
+		free(block);
+	}
+	ck_assert_int_ne(memcmp(last[0], last[1], 8), 0);
+	for (unsigned i = 0; i < 2; i++)
+		wn_builder_destroy(builders[i]);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("filter");
@@ -838,6 +868,7 @@ int main(void)
 		a_batch_answers_as_single_queries_do,
 		a_missing_filter_says_maybe,
 		describe_tells_what_was_built,
+		the_ids_of_a_builder_begin_alike_and_ascend,
 	};
 	const TTest *const secrets[] = {
 		a_full_block_is_read_with_any_secret,

@@ -3,7 +3,9 @@
 
 #include "alloc.h"
 #include "frozen.h"
+#include "learned_format.h"
 #include "learned_internal.h"
+#include "sort.h"
 
 static struct wn__learned *new_registry(size_t budget)
 {
@@ -112,6 +114,36 @@ START_TEST(query_from_finds_every_match_in_turn)
 			       match.rank == from);
 	}
 	frozen_destroy(&frozen);
+}
+END_TEST
+
+/* Their id is the hash of their bytes, and other keys may make the same bytes. */
+START_TEST(tiny_blocks_have_no_lessons)
+{
+	static const char *const kinds[] = {"aqf", "sscf"};
+	struct wn__learned *learned = new_registry(0);
+	struct wn_secret *secret = test_secret(1);
+	struct wn_builder *builder;
+	struct wn__lessons *lessons;
+	struct wn_config *config;
+	struct wn_filter *filter;
+	void *block;
+	size_t size;
+
+	ck_assert_int_eq(wn_config_parse(kinds[_i], NULL, 0, &config), 0);
+	ck_assert_int_eq(wn_builder_create(config, secret, &builder), 0);
+	wn_builder_set_tiny(builder, true);
+	ck_assert_int_eq(wn_builder_add(builder, "key", 3), 0);
+	ck_assert_int_eq(wn_builder_finish(builder, &block, &size), 0);
+	ck_assert_int_eq(wn_filter_open(block, size, WN_CHECK_ALL, secret, &filter, NULL), 0);
+	ck_assert_int_eq(wn__filter_lessons(learned, filter, &lessons), WN_ERR_READONLY);
+	ck_assert_ptr_null(lessons);
+	wn_filter_close(filter);
+	free(block);
+	wn_builder_destroy(builder);
+	wn_config_destroy(config);
+	wn_secret_destroy(secret);
+	wn__learned_destroy(learned);
 }
 END_TEST
 
@@ -612,6 +644,235 @@ START_TEST(readers_outlive_the_registry)
 }
 END_TEST
 
+/* ---- filters without fingerprints --------------------------------------- */
+
+/* Few miniruns and many keys: some have none, others a handful. */
+#define CROWD 300
+static const struct wn__shape crowded = {.slots = 100, .remainder_bits = 2};
+
+static struct wn__lessons *acquire_crowd(struct wn__learned *learned)
+{
+	static const unsigned char id[WN_BLOCK_ID_SIZE] = "a crowd of keys";
+	struct wn__lessons *lessons;
+
+	ck_assert_int_eq(wn__learned_acquire(learned, id, crowded, &lessons), 0);
+	return lessons;
+}
+
+static uint64_t crowd_minirun(struct wn_hash hash)
+{
+	struct wn__fingerprint print = wn__split(hash, crowded.slots);
+
+	return print.quotient << crowded.remainder_bits |
+	       print.hi >> (64 - crowded.remainder_bits);
+}
+
+static bool crowd_denies(const struct wn__lessons *lessons, struct wn_hash hash)
+{
+	struct wn__fingerprint print = wn__split(hash, crowded.slots);
+	wn__u128 tail = ((wn__u128)print.hi << 64 | print.lo) << crowded.remainder_bits;
+
+	return wn__lessons_refute_minirun(lessons, crowd_minirun(hash),
+					  (struct wn__tail){(uint64_t)(tail >> 64),
+							    (uint64_t)tail});
+}
+
+/* The keys of the query's minirun. */
+static uint32_t find_crowd(const struct wn_hash *keys, struct wn_hash query, struct wn_hash *stored)
+{
+	uint32_t count = 0;
+
+	for (size_t i = 0; i < CROWD; i++)
+		if (crowd_minirun(keys[i]) == crowd_minirun(query))
+			stored[count++] = keys[i];
+	return count;
+}
+
+static void make_crowd(struct wn_hash *keys, uint64_t *random)
+{
+	for (size_t i = 0; i < CROWD; i++)
+		keys[i] = test_random_hash(random);
+	ck_assert_int_eq(wn__sort_hashes(keys, CROWD), 0);
+}
+
+static void expect_crowd(const struct wn__lessons *lessons, const struct wn_hash *keys)
+{
+	for (size_t i = 0; i < CROWD; i++)
+		expect(!crowd_denies(lessons, keys[i]));
+}
+
+START_TEST(a_query_is_denied_when_every_key_of_its_minirun_is_told_from_it)
+{
+	uint64_t random = test_seed("crowd", 80);
+	struct wn__learned *learned = new_registry(0), *other = new_registry(0);
+	struct wn__lessons *lessons = acquire_crowd(learned), *loaded;
+	struct wn_hash keys[CROWD], stored[CROWD];
+	uint64_t most = 0;
+	void *bytes;
+	size_t size;
+
+	make_crowd(keys, &random);
+	for (int i = 0; i < 5000; i++) {
+		/* Some differ from a stored key in its last bits only. */
+		struct wn_hash query = i % 5 ? test_random_hash(&random) : keys[i % CROWD];
+		uint32_t count;
+
+		query.lo ^= i % 5 == 0;
+		count = find_crowd(keys, query, stored);
+		most = count > most ? count : most;
+		expect(wn__lessons_learn_minirun(lessons, stored, count, query,
+						 crowd_minirun(query)) == 0);
+		expect(crowd_denies(lessons, query));
+	}
+	ck_assert_uint_gt(most, 3);
+	expect_crowd(lessons, keys);
+	for (int i = 0; i < CROWD; i++) {
+		uint32_t count = find_crowd(keys, keys[i], stored);
+
+		expect(wn__lessons_learn_minirun(lessons, stored, count, keys[i],
+						 crowd_minirun(keys[i])) == WN_ERR_UNFIXABLE);
+		expect(wn__lessons_learn_minirun(lessons, stored, count, keys[i],
+						 crowd_minirun(keys[i]) + 1) == WN_ERR_MISMATCH);
+	}
+	expect_crowd(lessons, keys);
+	/* Saved, and loaded. */
+	ck_assert_int_eq(wn__learned_save(learned, &bytes, &size), 0);
+	ck_assert_int_eq(wn__learned_load(other, bytes, size), 0);
+	loaded = acquire_crowd(other);
+	expect_crowd(loaded, keys);
+	for (int i = 0; i < 5000; i++) {
+		struct wn_hash query = test_random_hash(&random);
+
+		expect(crowd_denies(loaded, query) == crowd_denies(lessons, query));
+	}
+	ck_assert_uint_eq(stats_of(other).lessons, stats_of(learned).lessons);
+	free(bytes);
+	wn__lessons_release(lessons);
+	wn__lessons_release(loaded);
+	wn__learned_destroy(learned);
+	wn__learned_destroy(other);
+}
+END_TEST
+
+/* The number of keys without all pieces, or pieces without the number, say nothing. */
+START_TEST(half_of_the_lessons_deny_nothing)
+{
+	uint64_t random = test_seed("half", 81);
+	struct wn_hash keys[CROWD], stored[CROWD], query;
+	uint32_t count;
+
+	make_crowd(keys, &random);
+	do {
+		query = test_random_hash(&random);
+		count = find_crowd(keys, query, stored);
+	} while (count < 3);
+	for (uint32_t left_out = 0; left_out <= count; left_out++) {
+		struct wn__learned *learned = new_registry(0);
+		struct wn__lessons *lessons = acquire_crowd(learned);
+		struct wn_match match = {.known = true, .minirun = crowd_minirun(query)};
+
+		for (match.rank = 0; match.rank < count; match.rank++)
+			if (match.rank != left_out)
+				expect(wn__lessons_learn(lessons, stored[match.rank], query,
+							 &match) == 0);
+		expect(!crowd_denies(lessons, query));
+		if (left_out < count)
+			expect(wn__lessons_add(lessons, match.minirun, wn__lesson_of_count(count),
+					       false) == 0);
+		expect(!crowd_denies(lessons, query));
+		match.rank = left_out;
+		if (left_out < count)
+			expect(wn__lessons_learn(lessons, stored[left_out], query, &match) == 0);
+		else
+			expect(wn__lessons_add(lessons, match.minirun, wn__lesson_of_count(count),
+					       false) == 0);
+		expect(crowd_denies(lessons, query));
+		wn__lessons_release(lessons);
+		wn__learned_destroy(learned);
+	}
+}
+END_TEST
+
+START_TEST(two_numbers_for_one_minirun_end_all_lessons)
+{
+	struct wn__learned *learned = new_registry(0);
+	struct wn__lessons *lessons = acquire_crowd(learned);
+
+	ck_assert_int_eq(wn__lessons_add(lessons, 5, wn__lesson_of_count(0), false), 0);
+	ck_assert_int_eq(wn__lessons_add(lessons, 6, wn__lesson_of_count(1), false), 0);
+	ck_assert_int_eq(wn__lessons_add(lessons, 5, wn__lesson_of_count(0), false), 0);
+	ck_assert_uint_eq(stats_of(learned).lessons, 2);
+	ck_assert_int_eq(wn__lessons_add(lessons, 5, wn__lesson_of_count(1), false),
+			 WN_ERR_MISMATCH);
+	ck_assert_uint_eq(stats_of(learned).lessons, 0);
+	ck_assert_uint_eq(stats_of(learned).distrusted, 1);
+	ck_assert_int_eq(wn__lessons_add(lessons, 6, wn__lesson_of_count(1), false),
+			 WN_ERR_MISMATCH);
+	wn__lessons_release(lessons);
+	wn__learned_destroy(learned);
+}
+END_TEST
+
+/* An empty minirun, and one with a key whose first piece is 0x123456789ab. */
+static void learn_two_miniruns(struct wn__lessons *lessons)
+{
+	ck_assert_int_eq(wn__lessons_add(lessons, 5, wn__lesson_of_count(0), false), 0);
+	ck_assert_int_eq(wn__lessons_add(lessons, 7, wn__lesson_of_count(1), false), 0);
+	ck_assert_int_eq(wn__lessons_add(lessons, 7, wn__lesson_word(0, 0, 0x123456789ab), false),
+			 0);
+}
+
+START_TEST(the_format_is_what_it_was)
+{
+	static const unsigned char golden[] = {
+		0x57, 0x4e, 0x4c, 0x45, 0x41, 0x52, 0x4e, 0x44, 0x01, 0x00, 0x00, 0x00,
+		0x00, 0x00, 0x00, 0x00, 0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+		0x98, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x57, 0x4e, 0x4c, 0x45,
+		0x53, 0x53, 0x4f, 0x4e, 0x02, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+		0x61, 0x20, 0x63, 0x72, 0x6f, 0x77, 0x64, 0x20, 0x6f, 0x66, 0x20, 0x6b,
+		0x65, 0x79, 0x73, 0x00, 0x64, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+		0x02, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x03, 0x00, 0x00, 0x00,
+		0x00, 0x00, 0x00, 0x00, 0x05, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+		0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x07, 0x00, 0x00, 0x00,
+		0x00, 0x00, 0x00, 0x00, 0x02, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+		0x07, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0xab, 0x89, 0x67, 0x45,
+		0x23, 0x05, 0x00, 0x00, 0x4b, 0x06, 0x49, 0x62, 0xa5, 0xbc, 0xa5, 0xf9,
+		0xe7, 0xd6, 0x8a, 0x54, 0xb5, 0x81, 0x26, 0xc6,
+	};
+	struct wn__learned *learned = new_registry(0);
+	struct wn__lessons *lessons = acquire_crowd(learned);
+	unsigned char old[sizeof(golden)];
+	void *bytes;
+	size_t size, used;
+
+	learn_two_miniruns(lessons);
+	ck_assert_int_eq(wn__learned_save(learned, &bytes, &size), 0);
+	ck_assert_uint_eq(size, sizeof(golden));
+	ck_assert_mem_eq(bytes, golden, sizeof(golden));
+	/* The one record of it, as it stands in a journal. */
+	size -= WN__RECORDS_AT + 8;
+	memcpy(old, golden + WN__RECORDS_AT, size);
+	ck_assert_int_eq(wn__learned_load_record(learned, old, size, &used), 0);
+	ck_assert_uint_eq(used, size);
+	/* Version 1 had no numbers of keys. */
+	put_le32(old + WN__RECORD_VERSION_AT, 1);
+	wn__record_seal(old, size);
+	ck_assert_int_eq(wn__learned_load_record(learned, old, size, &used), WN_ERR_CORRUPT);
+	for (unsigned i = 0; i < 2; i++)
+		wn__record_set_lesson(old, i, 8 + i, wn__lesson_word(0, 0, i));
+	wn__record_set_lesson(old, 2, 10, wn__lesson_word(0, 0, 0));
+	wn__record_seal(old, size);
+	ck_assert_int_eq(wn__learned_load_record(learned, old, size, &used), 0);
+	put_le32(old + WN__RECORD_VERSION_AT, 3);
+	wn__record_seal(old, size);
+	ck_assert_int_eq(wn__learned_load_record(learned, old, size, &used), WN_ERR_VERSION);
+	ck_assert_uint_eq(stats_of(learned).lessons, 6);
+	free(bytes);
+	wn__lessons_release(lessons);
+	wn__learned_destroy(learned);
+}
+END_TEST
+
 /* ---- the budget --------------------------------------------------------- */
 
 #define FILTERS 6
@@ -670,7 +931,7 @@ START_TEST(past_the_budget_the_coldest_filter_is_dropped)
 	ck_assert(has_lessons(&shelf, 0));
 	ck_assert(!has_lessons(&shelf, 1));
 	ck_assert(has_lessons(&shelf, 2));
-	ck_assert_uint_le(stats_of(shelf.learned).bytes, BUDGET + BUDGET / 6);
+	ck_assert_uint_le(stats_of(shelf.learned).bytes, BUDGET);
 	for (int i = 0; i < FILTERS; i++)
 		frozen_expect_all_keys(&shelf.frozen[i], shelf.lessons[i]);
 	/* And it may learn again, at another's cost. */
@@ -701,7 +962,7 @@ START_TEST(what_nobody_reads_can_be_dropped_too)
 	stats = stats_of(shelf.learned);
 	ck_assert_uint_gt(stats.dropped_filters, FILTERS);
 	ck_assert_uint_lt(stats.filters, FILTERS);
-	ck_assert_uint_le(stats.bytes, BUDGET + BUDGET / 6);
+	ck_assert_uint_le(stats.bytes, BUDGET);
 	ck_assert_uint_eq(stats.refused, 0);
 	for (int i = 0; i < FILTERS; i++)
 		frozen_expect_all_keys(&shelf.frozen[i], shelf.lessons[i]);
@@ -725,7 +986,7 @@ START_TEST(a_filter_that_outgrows_the_budget_starts_over)
 	ck_assert_uint_gt(stats_of(learned).dropped_filters, 1);
 	ck_assert_uint_eq(stats_of(learned).filters, 1);
 	ck_assert_uint_eq(stats_of(learned).refused, 0);
-	ck_assert_uint_le(stats_of(learned).bytes, BUDGET + BUDGET / 6);
+	ck_assert_uint_le(stats_of(learned).bytes, BUDGET);
 	frozen_expect_all_keys(&frozen, lessons);
 	wn__lessons_release(lessons);
 	wn__learned_destroy(learned);
@@ -733,19 +994,178 @@ START_TEST(a_filter_that_outgrows_the_budget_starts_over)
 }
 END_TEST
 
-START_TEST(a_budget_for_nothing_refuses_and_counts)
+/* ---- every budget, all the time ----------------------------------------- */
+
+/* The library's own smallest useful one is among them. */
+static const size_t budgets[] = {1, 4 << 10, 16 << 10, (32 << 10) - 1, 32 << 10, 40 << 10,
+				 100 << 10, 100 << 10 | 13, 1 << 20, 4 << 20};
+
+#define BUDGETS (sizeof(budgets) / sizeof(budgets[0]))
+#define READERS 4000
+
+static struct wn__lessons *acquire_number(struct wn__learned *learned, uint64_t number)
+{
+	unsigned char id[WN_BLOCK_ID_SIZE] = {0};
+	struct wn__lessons *lessons;
+	int err;
+
+	put_le64(id, number * UINT64_C(0x9e3779b97f4a7c15));
+	err = wn__learned_acquire(learned, id, (struct wn__shape){1000000, 9}, &lessons);
+	expect(err == 0 || err == WN_ERR_FULL);
+	expect((err == 0) == (lessons != NULL));
+	return lessons;
+}
+
+/* A lesson on a place of its own; NULL is fine. */
+static void learn_anything(struct wn__lessons *lessons, uint64_t *random)
+{
+	uint64_t minirun = test_random(random) >> 36;
+	int err = 0;
+
+	if (lessons)
+		err = wn__lessons_add(lessons, minirun, wn__lesson_word(0, 0, minirun & 0xff),
+				      false);
+	expect(err == 0 || err == WN_ERR_FULL);
+}
+
+static void expect_within(struct wn__learned *learned, size_t budget)
+{
+	expect(stats_of(learned).bytes <= budget);
+}
+
+/* Thousands of readers come and go, some learn, and what changed is taken now and then. */
+START_TEST(memory_is_within_the_budget_at_any_time)
+{
+	uint64_t random = test_seed("any time", 53);
+	struct wn__learned *learned = new_registry(budgets[_i]);
+	static struct wn__lessons *open[READERS];
+	void *bytes;
+	size_t size;
+
+	wn__learned_track(learned);
+	for (unsigned i = 0; i < 200000; i++) {
+		uint64_t number = test_random(&random) % READERS;
+
+		if (open[number] && i % 3 == 0) {
+			wn__lessons_release(open[number]);
+			open[number] = NULL;
+		} else if (!open[number]) {
+			open[number] = acquire_number(learned, number);
+		}
+		expect_within(learned, budgets[_i]);
+		learn_anything(open[i % 2 ? number : number % 8], &random);
+		expect_within(learned, budgets[_i]);
+		if (i % 1000 == 999) {
+			wn__learned_take_changes(learned, &bytes, &size);
+			free(bytes);
+			expect_within(learned, budgets[_i]);
+		}
+	}
+	/* All that learn anything learn something. */
+	ck_assert((stats_of(learned).lessons > 0) == (budgets[_i] >= WN__LEARNED_MIN_BUDGET));
+	if (budgets[_i] <= 100 << 10)
+		ck_assert_uint_gt(stats_of(learned).refused_readers, 0);
+	else if (budgets[_i] >= 4 << 20)
+		ck_assert_uint_eq(stats_of(learned).refused_readers, 0);
+	for (unsigned i = 0; i < READERS; i++)
+		wn__lessons_release(open[i]);
+	expect_within(learned, budgets[_i]);
+	wn__learned_destroy(learned);
+}
+END_TEST
+
+/* Its directory doubles and doubles, and so does the list of changes. */
+START_TEST(one_filter_alone_is_within_the_budget)
+{
+	uint64_t random = test_seed("one alone", 54);
+	struct wn__learned *learned = new_registry(budgets[_i]);
+	struct wn__lessons *lessons = acquire_number(learned, 1);
+	uint64_t most = 0;
+
+	wn__learned_track(learned);
+	for (unsigned i = 0; i < 300000; i++) {
+		learn_anything(lessons, &random);
+		expect_within(learned, budgets[_i]);
+		most = stats_of(learned).lessons > most ? stats_of(learned).lessons : most;
+	}
+	fprintf(stderr, "%zu bytes: up to %" PRIu64 " lessons, %" PRIu64 " dropped, %" PRIu64
+		" refused\n", budgets[_i], most, stats_of(learned).dropped_lessons,
+		stats_of(learned).refused);
+	/* 16 bytes each, in pages two thirds full; and half of the smallest budgets is slabs. */
+	if (budgets[_i] >= WN__LEARNED_MIN_BUDGET)
+		ck_assert_uint_gt(most, budgets[_i] / 75);
+	ck_assert_uint_eq(stats_of(learned).refused, 0);
+	wn__lessons_release(lessons);
+	wn__learned_destroy(learned);
+}
+END_TEST
+
+/* Nothing is dropped before it has to be. */
+START_TEST(within_the_budget_nothing_is_dropped)
+{
+	uint64_t random = test_seed("within", 55);
+	struct wn__learned *learned = new_registry(100 << 10);
+	struct wn__lessons *open[20];
+
+	wn__learned_track(learned);
+	for (unsigned i = 0; i < 20; i++)
+		open[i] = acquire_number(learned, i);
+	for (unsigned i = 0; i < 20 * 70; i++)
+		learn_anything(open[i % 20], &random);
+	ck_assert_uint_gt(stats_of(learned).bytes, 50 << 10);
+	ck_assert_uint_eq(stats_of(learned).dropped_lessons, 0);
+	ck_assert_uint_eq(stats_of(learned).refused, 0);
+	ck_assert_uint_eq(stats_of(learned).refused_readers, 0);
+	for (unsigned i = 0; i < 20; i++)
+		wn__lessons_release(open[i]);
+	wn__learned_destroy(learned);
+}
+END_TEST
+
+/* What nobody reads makes room for those who want to read. */
+START_TEST(a_new_reader_comes_before_lessons_that_nobody_reads)
+{
+	uint64_t random = test_seed("before", 56);
+	struct wn__learned *learned = new_registry(64 << 10);
+	static struct wn__lessons *open[READERS];
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < READERS; i++) {
+		struct wn__lessons *lessons = acquire_number(learned, READERS + i);
+
+		learn_anything(lessons, &random);
+		wn__lessons_release(lessons);
+	}
+	ck_assert_uint_gt(stats_of(learned).filters, 10);
+	while (count < READERS && (open[count] = acquire_number(learned, count)))
+		count++;
+	ck_assert_uint_gt(count, 80);
+	ck_assert_uint_lt(count, READERS);
+	ck_assert_uint_eq(stats_of(learned).filters, 0);
+	/* Those that are open can still learn. */
+	for (unsigned i = 0; i < 5; i++)
+		ck_assert_int_eq(wn__lessons_add(open[i], i, wn__lesson_of_count(0), false), 0);
+	ck_assert_uint_eq(stats_of(learned).lessons, 5);
+	expect_within(learned, 64 << 10);
+	for (unsigned i = 0; i < count; i++)
+		wn__lessons_release(open[i]);
+	wn__learned_destroy(learned);
+}
+END_TEST
+
+START_TEST(a_budget_for_nothing_learns_nothing)
 {
 	uint64_t random = test_seed("nothing", 52);
 	struct frozen_filter frozen = frozen_make(1000, 4, &random, NULL, 0);
 	struct wn__learned *learned = new_registry(1);
-	struct wn__lessons *lessons = acquire(learned, &frozen);
-	struct wn_hash query = frozen_false_positive(&frozen, &random);
-	struct wn_match match;
+	struct wn__lessons *lessons;
 
-	ck_assert(wn__filter_query_learned(frozen.filter, lessons, query, &match));
-	ck_assert_int_eq(wn__filter_learn(frozen.filter, lessons, frozen_stored(&frozen, &match),
-					  query, &match), WN_ERR_FULL);
-	ck_assert_uint_eq(stats_of(learned).refused, 1);
+	ck_assert_int_eq(wn__filter_lessons(learned, frozen.filter, &lessons), WN_ERR_FULL);
+	ck_assert_ptr_null(lessons);
+	ck_assert_uint_eq(stats_of(learned).refused_readers, 1);
+	ck_assert_uint_eq(stats_of(learned).bytes, 0);
+	ck_assert(wn__filter_query_learned(frozen.filter, lessons,
+					   frozen_false_positive(&frozen, &random), NULL));
 	frozen_expect_all_keys(&frozen, lessons);
 	wn__lessons_release(lessons);
 	wn__learned_destroy(learned);
@@ -1040,6 +1460,7 @@ int main(void)
 
 	suite_add_tcase(suite, tests);
 	tcase_add_test(tests, without_lessons_the_filter_answers);
+	tcase_add_loop_test(tests, tiny_blocks_have_no_lessons, 0, 2);
 	tcase_add_loop_test(tests, query_from_finds_every_match_in_turn, 0, 2);
 	tcase_add_loop_test(tests, keys_are_never_denied_and_lessons_never_forgotten, 0, 2);
 	tcase_add_test(tests, queries_that_differ_in_the_last_bits_are_told_apart);
@@ -1054,10 +1475,18 @@ int main(void)
 	tcase_add_test(tests, many_readers_are_open_at_once);
 	tcase_add_test(tests, a_forgotten_filter_keeps_its_lessons_while_it_is_read);
 	tcase_add_test(tests, readers_outlive_the_registry);
+	tcase_add_test(tests, a_query_is_denied_when_every_key_of_its_minirun_is_told_from_it);
+	tcase_add_test(tests, half_of_the_lessons_deny_nothing);
+	tcase_add_test(tests, two_numbers_for_one_minirun_end_all_lessons);
+	tcase_add_test(tests, the_format_is_what_it_was);
 	tcase_add_test(tests, past_the_budget_the_coldest_filter_is_dropped);
 	tcase_add_test(tests, what_nobody_reads_can_be_dropped_too);
 	tcase_add_test(tests, a_filter_that_outgrows_the_budget_starts_over);
-	tcase_add_test(tests, a_budget_for_nothing_refuses_and_counts);
+	tcase_add_test(tests, a_budget_for_nothing_learns_nothing);
+	tcase_add_loop_test(tests, memory_is_within_the_budget_at_any_time, 0, BUDGETS);
+	tcase_add_loop_test(tests, one_filter_alone_is_within_the_budget, 0, BUDGETS);
+	tcase_add_test(tests, within_the_budget_nothing_is_dropped);
+	tcase_add_test(tests, a_new_reader_comes_before_lessons_that_nobody_reads);
 	tcase_add_test(tests, every_allocation_may_fail);
 	tcase_add_test(tests, saved_lessons_come_back_the_same);
 	tcase_add_test(tests, damaged_bytes_are_refused_whole);

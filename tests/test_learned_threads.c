@@ -159,6 +159,16 @@ static bool all_busy(const struct worker *workers)
 	return true;
 }
 
+/* Pages have changed hands often enough, if they are to. Which filter is the coldest depends on
+ * the readers, so how many lessons that takes does, too. */
+static bool have_dropped(const struct scene *scene)
+{
+	struct wn__learned_stats stats;
+
+	wn__learned_describe(scene->learned, &stats);
+	return !scene->drops || stats.dropped_filters > 3;
+}
+
 /* The second time with a budget so small that pages go from filter to filter all the
  * time, under the readers' hands. */
 START_TEST(readers_are_right_while_filters_learn)
@@ -181,16 +191,16 @@ START_TEST(readers_are_right_while_filters_learn)
 		start(&workers[i], &scene, random + i, read_all);
 	start(&workers[READERS], &scene, random + 10, open_and_close);
 	start(&workers[READERS + 1], &scene, random + 11, save_all);
-	for (unsigned i = 0; !teacher.wrong && (i < lessons || !all_busy(workers)); i++)
+	for (unsigned i = 0; !teacher.wrong &&
+			     (i < lessons || !all_busy(workers) || !have_dropped(&scene)); i++)
 		teach(&teacher, i % FILTERS);
 	__atomic_store_n(&scene.stop, true, __ATOMIC_RELAXED);
 	for (unsigned i = 0; i < WORKERS; i++)
 		finish(&workers[i]);
 	ck_assert_msg(!teacher.wrong, "%s", teacher.wrong);
 	wn__learned_describe(scene.learned, &stats);
-	if (_i)
-		ck_assert_uint_gt(stats.dropped_filters, 3);
-	else
+	ck_assert(have_dropped(&scene));
+	if (!_i)
 		ck_assert_uint_eq(stats.dropped_filters, 0);
 	ck_assert_uint_eq(stats.distrusted, 0);
 	for (int i = 0; i < FILTERS; i++) {

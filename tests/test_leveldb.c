@@ -328,6 +328,75 @@ START_TEST(a_sidecar_of_an_old_database_does_no_harm)
 }
 END_TEST
 
+/* Some table of the database. */
+static void find_table(const char *name, char *path, size_t size)
+{
+	DIR *directory = opendir(test_path(name));
+	const struct dirent *entry;
+
+	*path = '\0';
+	while ((entry = readdir(directory))) {
+		if (strstr(entry->d_name, ".ldb"))
+			snprintf(path, size, "%s/%s", test_path(name), entry->d_name);
+	}
+	closedir(directory);
+	ck_assert_int_ne(*path, '\0');
+}
+
+START_TEST(a_second_name_of_a_live_table_is_not_written_to)
+{
+	static const char *const names[] = {"linked.winnow/learned", "linked.winnow/learned.new"};
+	struct db_setup setup = {.name = "linked"};
+	struct db db = db_open(&setup);
+	char table[8500];
+
+	db_put(&db, 0, 20000);
+	db_compact(&db);
+	db_close(&db);
+	find_table("linked", table, sizeof(table));
+	for (unsigned i = 0; i < 2; i++) {
+		remove(test_path(names[i]));
+		ck_assert_int_eq(link(table, test_path(names[i])), 0);
+	}
+	db = db_open(&setup);
+	db_ask_absent(&db, 0, 20000);
+	db_close(&db);
+	setup.filter = "bloom";
+	db = db_open(&setup);
+	db_expect_right(&db, 0, 20000);
+	db_close(&db);
+}
+END_TEST
+
+/* Opening a FIFO waits for somebody at its other end. */
+START_TEST(a_fifo_in_the_sidecar_is_not_waited_for)
+{
+	struct db_setup setup = {.name = "fifo"};
+	struct db db = db_open(&setup);
+	DIR *directory;
+	const struct dirent *entry;
+
+	db_put(&db, 0, 20000);
+	db_compact(&db);
+	db_ask_absent(&db, 0, 10000);
+	db_close(&db);
+	directory = opendir(test_path("fifo.winnow"));
+	while ((entry = readdir(directory))) {
+		char path[9000];
+
+		if (entry->d_name[0] == '.')
+			continue;
+		snprintf(path, sizeof(path), "%s/%s", test_path("fifo.winnow"), entry->d_name);
+		ck_assert_int_eq(unlink(path), 0);
+		ck_assert_int_eq(mkfifo(path, 0600), 0);
+	}
+	closedir(directory);
+	db = db_open(&setup);
+	db_expect_right(&db, 0, 20000);
+	db_close(&db);
+}
+END_TEST
+
 START_TEST(damaged_sidecars_cost_lessons_only)
 {
 	struct db_setup setup = {.name = "damage"};
@@ -466,6 +535,8 @@ int main(void)
 	tcase_add_test(tests, packs_go_with_their_tables);
 	tcase_add_test(tests, packs_that_were_missed_are_swept);
 	tcase_add_test(tests, a_sidecar_of_an_old_database_does_no_harm);
+	tcase_add_test(tests, a_second_name_of_a_live_table_is_not_written_to);
+	tcase_add_test(tests, a_fifo_in_the_sidecar_is_not_waited_for);
 	tcase_add_test(tests, damaged_sidecars_cost_lessons_only);
 	tcase_add_test(tests, kill_9_loses_nothing);
 	suite_add_tcase(suite, tests);

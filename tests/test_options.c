@@ -109,9 +109,10 @@ START_TEST(every_kind_has_a_name_and_a_number)
 	ck_assert_uint_eq(wn__config_kind(config), WN_KIND_SSCF);
 	ck_assert(config->values[option_index(config, "bits_per_key")] == 10.5);
 	ck_assert(config->values[option_index(config, "vulnerable_share")] == 0.5);
-	ck_assert(wn__kind_rebuilds(WN_KIND_SSCF));
-	ck_assert(!wn__kind_rebuilds(WN_KIND_AQF));
-	ck_assert(!wn__kind_rebuilds(255));
+	ck_assert(wn__config_wants_costs(config));
+	wn_config_destroy(config);
+	config = parse("aqf");
+	ck_assert(!wn__config_wants_costs(config));
 	wn_config_destroy(config);
 	assert_refused("sscf:remainder_bits=9");
 	assert_said("bits_per_key, vulnerable_share, listed_share, hashes");

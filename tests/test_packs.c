@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #endif
 #include <errno.h>
+#include <fcntl.h>
 #include <ftw.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -272,6 +273,29 @@ START_TEST(a_pack_that_cannot_be_written_keeps_its_ids_taken)
 }
 END_TEST
 
+START_TEST(a_second_name_of_another_file_is_not_written_to)
+{
+	char foreign[8192], temporary[8300];
+	struct wn__packs *packs;
+	struct stat info;
+
+	snprintf(foreign, sizeof(foreign), "%s", directory_of("bystander"));
+	ck_assert_int_eq(close(creat(foreign, 0600)), 0);
+	ck_assert_int_eq(truncate(foreign, 5), 0);
+	ck_assert_int_eq(mkdir(directory_of("linked"), 0700), 0);
+	packs = open_packs("linked");
+	snprintf(temporary, sizeof(temporary), "%s/%s", directory_of("linked"), "000007.pack.tmp");
+	ck_assert_int_eq(link(foreign, temporary), 0);
+	put_table(packs, 7, 0, 10);
+	expect(has_filter(packs, 3));
+	ck_assert_int_ne(access(temporary, F_OK), 0); /* it is the name that is used */
+	ck_assert_int_eq(stat(foreign, &info), 0);
+	ck_assert_int_eq(info.st_size, 5);
+	ck_assert_uint_eq(info.st_nlink, 1);
+	wn__packs_close(packs);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("packs");
@@ -291,6 +315,7 @@ int main(void)
 	tcase_add_test(tests, packs_of_another_secret_or_table_are_left_out);
 	tcase_add_test(tests, damage_is_noticed);
 	tcase_add_test(tests, a_pack_that_cannot_be_written_keeps_its_ids_taken);
+	tcase_add_test(tests, a_second_name_of_another_file_is_not_written_to);
 	suite_add_tcase(suite, tests);
 	result = test_run(suite);
 	nftw(top, remove_entry, 16, FTW_DEPTH | FTW_PHYS);

@@ -252,19 +252,39 @@ static void kill_somewhere(struct victim *victim, uint64_t *seed)
 	kill(victim->pid, SIGKILL);
 }
 
+/* Whatever is done to the directory's files is not done to the database's. */
+static void expect_own_files(const char *directory)
+{
+	DIR *stream = opendir(directory);
+	struct dirent *entry;
+	struct stat info;
+
+	while (stream && (entry = readdir(stream))) {
+		if (entry->d_name[0] == '.')
+			continue;
+		ck_assert_int_eq(fstatat(dirfd(stream), entry->d_name, &info, 0), 0);
+		if (info.st_nlink != 1)
+			ck_abort_msg("%s has %ju names", entry->d_name, (uintmax_t)info.st_nlink);
+	}
+	if (stream)
+		closedir(stream);
+}
+
 START_TEST(no_acknowledged_key_is_lost_when_it_is_killed)
 {
 	const struct learner_store *store = &learner_stores[_i];
 	int rounds = test_is_quick() ? 10 : 100;
 	uint64_t seed = test_seed("kill", 90125), written = 0, checked = 0;
 	struct victim victim;
-	char path[TEST_PATH_SIZE];
+	char path[TEST_PATH_SIZE], state[TEST_PATH_SIZE];
 
 	test_join(path, test_path("killed"), "-", store->name);
+	test_join(state, path, "", ".winnow");
 	for (int round = 0; round < rounds; round++) {
 		victim = start_child(path, store, test_random(&seed), false);
 		kill_somewhere(&victim, &seed);
 		bury(&victim);
+		expect_own_files(state);
 		written += victim.acknowledged;
 		checked += victim.checked;
 	}
@@ -582,6 +602,7 @@ enum damage {
 	GARBAGE,
 	REMOVED,
 	A_DIRECTORY,
+	A_FIFO, /* opening it waits for somebody at its other end */
 	DAMAGES
 };
 
@@ -628,10 +649,12 @@ static void damage_file(const char *path, enum damage damage, uint64_t *seed)
 	else if (damage == GARBAGE)
 		write_garbage(fd, info.st_size, seed);
 	close(fd);
-	if (damage == REMOVED || damage == A_DIRECTORY)
+	if (damage == REMOVED || damage == A_DIRECTORY || damage == A_FIFO)
 		ck_assert_int_eq(unlink(path), 0);
 	if (damage == A_DIRECTORY)
 		ck_assert_int_eq(mkdir(path, 0700), 0);
+	if (damage == A_FIFO)
+		ck_assert_int_eq(mkfifo(path, 0600), 0);
 }
 
 #define MAX_FILES 64

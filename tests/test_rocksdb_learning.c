@@ -38,7 +38,7 @@ START_TEST(a_false_positive_is_paid_for_once)
 	many = kinds[_i].many;
 	if (kinds[_i].cache)
 		setup.cache = rocksdb_cache_create_lru(kinds[_i].cache);
-	options.synchronous = !kinds[_i].worker;
+	options.background = kinds[_i].worker;
 	options.store = kinds[_i].store;
 	learner = learner_fill(&setup, &options);
 	if (!setup.no_compaction)
@@ -277,7 +277,7 @@ static void *ask_until_stopped(void *given)
 START_TEST(readers_flushes_and_compactions_do_not_disturb_each_other)
 {
 	struct db_setup setup = {.name = _i ? "threads" : "threads_at_once"};
-	struct wn_rocksdb_options options = {.filter = SHORT, .synchronous = !_i};
+	struct wn_rocksdb_options options = {.filter = SHORT, .background = _i};
 	struct learner learner = learner_fill(&setup, &options);
 	uint64_t seed = test_seed("threads", 4711);
 	atomic_bool stop = false;
@@ -305,10 +305,71 @@ START_TEST(readers_flushes_and_compactions_do_not_disturb_each_other)
 }
 END_TEST
 
+static void *spin_until_stopped(void *stop)
+{
+	while (!atomic_load((atomic_bool *)stop))
+		;
+	return NULL;
+}
+
+/* All threads ask for the same absent numbers, each in an order of its own. */
+static void *ask_absent_at_random(void *given)
+{
+	struct asker *asker = given;
+
+	for (uint64_t i = 0; i < 4 * absent_count(); i++) {
+		uint64_t number = absent(test_random(&asker->seed) % absent_count());
+
+		asker->wrong += ask(asker->learner, number) != 0;
+	}
+	return NULL;
+}
+
+/* The machine has more to do than processors to do it, and the runs of all tables are still on
+ * their way to the store. */
+START_TEST(nobody_pays_twice_on_a_busy_machine)
+{
+	struct db_setup setup = {.name = "busy", .no_compaction = true};
+	struct wn_rocksdb_options options = quickly();
+	uint64_t seed = test_seed("busy", 815);
+	atomic_bool stop = false;
+	pthread_t spinners[4];
+	struct asker askers[4];
+	struct wn_rocksdb_stats stats;
+	struct learner learner;
+
+	for (unsigned i = 0; i < 4; i++)
+		ck_assert_int_eq(pthread_create(&spinners[i], NULL, spin_until_stopped, &stop), 0);
+	options.store = _i ? WN_ROCKSDB_SIDECAR : WN_ROCKSDB_COLUMN_FAMILY;
+	learner = learner_open(&setup, &options);
+	db_put(&learner.db, 0, numbers());
+	db_flush(&learner.db);
+	for (unsigned i = 0; i < 4; i++) {
+		askers[i] = (struct asker){.learner = &learner, .seed = seed + i};
+		ck_assert_int_eq(pthread_create(&askers[i].thread, NULL, ask_absent_at_random,
+						&askers[i]), 0);
+	}
+	for (unsigned i = 0; i < 4; i++) {
+		pthread_join(askers[i].thread, NULL);
+		ck_assert_uint_eq(askers[i].wrong, 0);
+	}
+	atomic_store(&stop, true);
+	for (unsigned i = 0; i < 4; i++)
+		pthread_join(spinners[i], NULL);
+	stats = learner_stats(&learner);
+	ck_assert_uint_gt(stats.false_positives, absent_count() / 100);
+	ck_assert_uint_eq(stats.repeated_false_positives, 0);
+	ck_assert_uint_eq(stats.map_misses + stats.unfixable, 0);
+	expect_stored(&learner);
+	learner_close(&learner);
+}
+END_TEST
+
 START_TEST(a_full_queue_drops_and_closing_does_not_mind)
 {
 	static const struct db_setup setup = {.name = "full_queue", .no_compaction = true};
-	struct wn_rocksdb_options options = {.filter = SHORT, .queue_length = 1};
+	struct wn_rocksdb_options options = {.filter = SHORT, .background = true,
+					     .queue_length = 1};
 	struct learner learner = learner_fill(&setup, &options);
 
 	/* Often two tables are wrong about a number, and the worker would have to be done
@@ -551,6 +612,7 @@ int main(void)
 	tcase_add_test(tcase, every_column_family_learns);
 	tcase_add_test(tcase, wrong_confirmations_hide_no_key);
 	tcase_add_loop_test(tcase, readers_flushes_and_compactions_do_not_disturb_each_other, 0, 2);
+	tcase_add_loop_test(tcase, nobody_pays_twice_on_a_busy_machine, 0, 2);
 	tcase_add_test(tcase, a_full_queue_drops_and_closing_does_not_mind);
 	tcase_add_test(tcase, runs_go_with_their_tables);
 	tcase_add_loop_test(tcase, missing_and_damaged_runs_teach_nothing, 0, 2);

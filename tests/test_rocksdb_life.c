@@ -4,6 +4,7 @@
 #define _GNU_SOURCE /* nftw() */
 #endif
 #include <dirent.h>
+#include <sys/wait.h>
 
 #include "rocksdb_learner.h"
 
@@ -72,6 +73,14 @@ static void expect_learning(struct learner *learner)
 }
 
 /* ---- stores ------------------------------------------------------------- */
+
+static int give_away(const char *path, const struct stat *info, int kind, struct FTW *where)
+{
+	(void)info;
+	(void)kind;
+	(void)where;
+	return lchown(path, 65534, 65534);
+}
 
 START_TEST(a_database_may_change_its_store_at_any_opening)
 {
@@ -142,6 +151,131 @@ START_TEST(what_the_last_flush_builds_learns_after_the_next_opening)
 	learner = learner_open(&setup, &options);
 	ck_assert_uint_eq(count_files(setup.name, ".run"), 0);
 	expect_learning(&learner);
+	learner_close(&learner);
+}
+END_TEST
+
+/* Root may write everywhere, and becomes somebody else. The parent never opens the database:
+ * RocksDB's threads do not survive fork(). */
+static void open_without_writing(const char *name, enum wn_rocksdb_store store)
+{
+	struct wn_rocksdb_options options = quickly();
+	rocksdb_options_t *rocks_options = rocksdb_options_create();
+	struct wn_rocksdb *wn;
+	char *error = NULL;
+	rocksdb_t *db;
+
+	options.store = store;
+	rocksdb_options_set_create_if_missing(rocks_options, 1);
+	ck_assert(geteuid() != 0 || setuid(65534) == 0);
+	db = wn_rocksdb_open(rocks_options, test_path(name), &options, &wn, &error);
+	ck_assert_ptr_null(db);
+	ck_assert_ptr_null(wn);
+	ck_assert_ptr_nonnull(strstr(error, "Permission denied"));
+	_exit(0);
+}
+
+START_TEST(a_directory_that_cannot_be_written_is_a_failure)
+{
+	static const struct {
+		const char *name;
+		enum wn_rocksdb_store store;
+	} cases[] = {
+		{"unwritable_family", WN_ROCKSDB_COLUMN_FAMILY},
+		{"unwritable_sidecar", WN_ROCKSDB_SIDECAR},
+	};
+	struct db_setup setup = {.name = cases[_i].name, .no_compaction = true};
+	struct wn_rocksdb_options options = quickly();
+	pid_t child = fork();
+	int status;
+
+	if (child == 0) {
+		struct learner learner;
+
+		options.store = cases[_i].store;
+		learner = learner_fill(&setup, &options);
+		learner_close(&learner);
+		_exit(0);
+	}
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert_int_eq(status, 0);
+	if (geteuid() == 0) {
+		ck_assert_int_eq(chmod(test_top, 0755), 0);
+		ck_assert_int_eq(nftw(test_path(setup.name), give_away, 8, FTW_PHYS), 0);
+		ck_assert_int_eq(nftw(state_path(setup.name), give_away, 8, FTW_PHYS), 0);
+		ck_assert_int_eq(chown(state_path(setup.name), 0, 0), 0);
+	}
+	ck_assert_int_eq(chmod(state_path(setup.name), 0555), 0);
+	child = fork();
+	if (child == 0)
+		open_without_writing(setup.name, cases[_i].store);
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert_int_eq(status, 0);
+}
+END_TEST
+
+/* Tables of the database, and in winnow's own family. */
+static void count_by_family(struct learner *learner, size_t *tablesp, size_t *ownp)
+{
+	const rocksdb_livefiles_t *files = rocksdb_livefiles(learner->db.rocks);
+	int count = rocksdb_livefiles_count(files);
+
+	*tablesp = *ownp = 0;
+	for (int i = 0; i < count; i++) {
+		bool own = strcmp(rocksdb_livefiles_column_family_name(files, i),
+				  WN_ROCKSDB_REVERSEMAP) == 0;
+
+		++*(own ? ownp : tablesp);
+	}
+	rocksdb_livefiles_destroy(files);
+}
+
+/* Thousands of filters, a handful of files. */
+START_TEST(the_filters_of_a_table_share_a_file)
+{
+	struct db_setup setup = {
+		.name = "shared",
+		.no_compaction = true,
+		.partitioned = true,
+		.partition_bytes = 512,
+	};
+	struct wn_rocksdb_options options = quickly();
+	struct learner learner = learner_fill(&setup, &options);
+	size_t tables, own;
+
+	for (int round = 0; round < 3; round++) {
+		uint64_t runs;
+
+		/* RocksDB removes the tables that a compaction replaced when it comes to it. A
+		 * drain does not wait for a table that is just being built: its runs then are in
+		 * two files. */
+		for (;;) {
+			wn_rocksdb_drain(learner.wn);
+			count_by_family(&learner, &tables, &own);
+			if (own <= 2 * tables)
+				break;
+			usleep(10000);
+		}
+		runs = learner_stats(&learner).map_runs;
+		fprintf(stderr, "%" PRIu64 " runs of %zu tables in %zu files\n", runs, tables, own);
+		ck_assert_uint_gt(runs, 10 * tables);
+		ck_assert_uint_eq(learner_stats(&learner).runs_lost, 0);
+		ask_absent(&learner);
+		ck_assert_uint_eq(ask_absent(&learner), 0);
+		ck_assert_uint_eq(learner_stats(&learner).map_misses, 0);
+		expect_stored(&learner);
+		if (round == 0) {
+			/* What the last flush builds goes into files first. */
+			db_put(&learner.db, 0, numbers());
+			learner_close(&learner);
+			learner = learner_open(&setup, &options);
+			ck_assert_uint_eq(count_files(setup.name, ".run"), 0);
+		} else if (round == 1) {
+			/* The runs of tables that are gone are gone with their files. */
+			db_compact(&learner.db);
+			wn_rocksdb_drain(learner.wn);
+		}
+	}
 	learner_close(&learner);
 }
 END_TEST
@@ -490,6 +624,8 @@ int main(void)
 	tcase_add_test(tcase, a_database_may_change_its_store_at_any_opening);
 	tcase_add_test(tcase, runs_in_files_move_into_the_column_family);
 	tcase_add_test(tcase, what_the_last_flush_builds_learns_after_the_next_opening);
+	tcase_add_loop_test(tcase, a_directory_that_cannot_be_written_is_a_failure, 0, 2);
+	tcase_add_test(tcase, the_filters_of_a_table_share_a_file);
 	tcase_add_test(tcase, whole_hashes_take_more_room);
 	tcase_add_loop_test(tcase, runs_have_the_numbers_of_their_tables, 0, 2);
 	tcase_add_test(tcase, options_that_forbid_to_open_are_heeded);

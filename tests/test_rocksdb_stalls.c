@@ -22,15 +22,16 @@
 static const struct kind {
 	const char *name;
 	int store; /* of learner_stores */
-	bool synchronous;
+	bool background;
 	int flushes, jobs;
 	uint32_t subcompactions;
 	size_t queue_length;
 } kinds[] = {
-	{.name = "one_flush", .flushes = 1, .queue_length = 64},
-	{.name = "one_job", .jobs = 1, .synchronous = true},
-	{.name = "two_jobs", .jobs = 2, .subcompactions = 2, .queue_length = 4096},
-	{.name = "sidecar", .store = 1, .flushes = 1, .synchronous = true},
+	{.name = "one_flush", .flushes = 1, .background = true, .queue_length = 64},
+	{.name = "one_job", .jobs = 1},
+	{.name = "two_jobs", .jobs = 2, .subcompactions = 2, .background = true,
+	 .queue_length = 4096},
+	{.name = "sidecar", .store = 1, .flushes = 1},
 };
 
 #define KINDS ((int)(sizeof(kinds) / sizeof(kinds[0])))
@@ -302,7 +303,7 @@ START_TEST(no_deadlock_when_writes_are_stopped_and_the_queue_is_flooded)
 	struct wn_rocksdb_options options = learner_options(&learner_stores[kinds[_i].store]);
 	struct sign *own = &world.signs[WRITERS + READERS];
 
-	options.synchronous = kinds[_i].synchronous;
+	options.background = kinds[_i].background;
 	options.queue_length = kinds[_i].queue_length;
 	kind_now = &kinds[_i];
 	start_watchdog(&world);

@@ -161,7 +161,7 @@ START_TEST(a_place_where_nothing_is_has_no_hash)
 		uint64_t minirun = minirun_by_hand(&sample.run, other);
 		int err = wn__runs_lookup(runs, &sample.run, minirun, 0, &entry);
 
-		expect(err == 0 || err == WN_ERR_NOT_FOUND);
+		expect(err == 0 || err == WN__RUN_NO_PLACE);
 		if (err == 0)
 			expect(minirun_by_hand(&sample.run, entry.hash) == minirun);
 		else
@@ -169,13 +169,46 @@ START_TEST(a_place_where_nothing_is_has_no_hash)
 	}
 	ck_assert_uint_gt(asked, 4900);
 	ck_assert_int_eq(wn__runs_lookup(runs, &sample.run, UINT64_MAX, UINT32_MAX, &entry),
-			 WN_ERR_NOT_FOUND);
+			 WN__RUN_NO_PLACE);
 	ck_assert_int_eq(wn__runs_lookup(runs, &sample.run, 2106 << 9, 0, &entry),
-			 WN_ERR_NOT_FOUND);
+			 WN__RUN_NO_PLACE);
 	ck_assert_int_eq(wn__runs_lookup(runs, &sample.run, 0, UINT32_MAX, &entry),
-			 WN_ERR_NOT_FOUND);
-	ck_assert_uint_eq(stats_of(runs).missing, asked + 3);
+			 WN__RUN_NO_PLACE);
+	ck_assert_uint_eq(stats_of(runs).missing, 0);
 	ck_assert_uint_eq(stats_of(runs).lookups, 5003);
+	free_sample(&sample);
+	wn__runs_destroy(runs);
+}
+END_TEST
+
+/* Under the plain shape nearly every minirun is empty; between any two hashes, too. */
+START_TEST(an_empty_minirun_is_proved_to_be_empty)
+{
+	struct wn__runs *runs = open_store(_i);
+	struct sample sample = make_sample(4, 3000, 3000, WN__PLAIN_REMAINDER_BITS);
+	struct wn__run_entry entry;
+	uint64_t gaps = 0, miniruns = sample.run.slots << sample.run.remainder_bits;
+
+	put(runs, _i, &sample);
+	for (uint64_t i = 0; i < 3000; i++) {
+		uint64_t minirun = minirun_by_hand(&sample.run, sample.hashes[i]);
+		uint64_t next = i + 1 < 3000 ?
+					minirun_by_hand(&sample.run, sample.hashes[i + 1]) :
+					miniruns;
+
+		expect(wn__runs_lookup(runs, &sample.run, minirun, 0, &entry) == 0);
+		if (minirun + 1 >= next)
+			continue;
+		expect(wn__runs_lookup(runs, &sample.run, minirun + 1, 0, &entry) ==
+		       WN__RUN_NO_PLACE);
+		expect(wn__runs_lookup(runs, &sample.run, next - 1, 0, &entry) ==
+		       WN__RUN_NO_PLACE);
+		gaps++;
+	}
+	ck_assert_uint_gt(gaps, 2900);
+	/* A run that is not there proves nothing. */
+	ck_assert_int_eq(wn__runs_drop(runs, sample.run.id), 0);
+	ck_assert_int_eq(wn__runs_lookup(runs, &sample.run, 0, 0, &entry), WN_ERR_NOT_FOUND);
 	free_sample(&sample);
 	wn__runs_destroy(runs);
 }
@@ -567,7 +600,7 @@ static bool adapt(struct wn__runs *runs, const struct wn__run *run, struct wn_aq
 	expect(wn_aqf_query(aqf, query, &match) && match.known);
 	expect(wn__runs_lookup(runs, run, match.minirun, match.rank, &entry) == 0);
 	return wn__run_entry_tells(run, &entry, query, run->remainder_bits) &&
-	       wn_aqf_adapt(aqf, entry.hash, query, match.minirun, match.rank) == 0;
+	       wn_aqf_adapt(aqf, entry.hash, query, match) == 0;
 }
 
 START_TEST(what_a_filter_mistook_a_query_for_is_found)
@@ -818,6 +851,7 @@ int main(void)
 	tcase_add_checked_fixture(tests, set_up, tear_down);
 	tcase_add_loop_test(tests, every_hash_is_found_at_its_minirun_and_rank, 0, STORE_COUNT);
 	tcase_add_loop_test(tests, a_place_where_nothing_is_has_no_hash, 0, STORE_COUNT);
+	tcase_add_loop_test(tests, an_empty_minirun_is_proved_to_be_empty, 0, STORE_COUNT);
 	tcase_add_loop_test(tests, the_bits_said_to_be_known_are_those_of_any_hash_it_may_be, 0,
 			    STORE_COUNT);
 	tcase_add_loop_test(tests, hashes_whose_first_bytes_leave_a_doubt_are_kept_whole, 0,

@@ -1,4 +1,5 @@
 /* test_saved.c - what was learned, from one opening of a database to the next. */
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -411,6 +412,100 @@ START_TEST(a_directory_that_cannot_be_written_is_said)
 }
 END_TEST
 
+/* Somebody else's file, under a name of ours as well. */
+static void link_foreign(const char *name, const char *bytes)
+{
+	char foreign[300];
+	int fd;
+
+	snprintf(foreign, sizeof(foreign), "%s.foreign", directory);
+	fd = open(foreign, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(write(fd, bytes, strlen(bytes)), (ssize_t)strlen(bytes));
+	close(fd);
+	remove(path_of(name));
+	ck_assert_int_eq(link(foreign, path_of(name)), 0);
+	ck_assert_int_eq(rename(foreign, path_of("secret")), 0);
+}
+
+static void expect_foreign(const char *bytes)
+{
+	char read_back[64] = "";
+	int fd = open(path_of("secret"), O_RDONLY);
+
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(read(fd, read_back, sizeof(read_back)), (ssize_t)strlen(bytes));
+	ck_assert_str_eq(read_back, bytes);
+	close(fd);
+}
+
+START_TEST(a_file_with_a_second_name_is_not_written_to)
+{
+	static const char *const names[] = {"lessons.new", "negatives.new", "journal"};
+	uint64_t random = test_seed("saved", 10);
+	struct frozen_filter frozen = make_filter(&random);
+	struct wn_hash queries[QUERIES];
+	struct state state;
+
+	make_directory();
+	state = state_open(&frozen);
+	learn(&state, &random, queries, QUERIES);
+	state_close(&state);
+	for (size_t i = 0; i < 3; i++) {
+		link_foreign(names[i], "somebody else's");
+		state = state_create(&frozen);
+		ck_assert_int_eq(wn__saved_open(directory, state.learned, state.negatives,
+						&state.saved), 0);
+		learn(&state, &random, queries, QUERIES);
+		ck_assert_int_eq(wn__saved_sync(state.saved), 0);
+		state_close(&state);
+		expect_foreign("somebody else's");
+		remove(path_of("secret"));
+	}
+	remove_directory();
+	frozen_destroy(&frozen);
+}
+END_TEST
+
+/* As "cp -al" makes it: both have the same files until one of them writes. */
+START_TEST(a_copy_made_of_links_keeps_what_it_had)
+{
+	uint64_t random = test_seed("saved", 11);
+	struct frozen_filter frozen = make_filter(&random);
+	struct wn_hash first[QUERIES], second[QUERIES];
+	char command[2048], copied[512], own[512];
+	struct state state;
+
+	make_directory();
+	state = state_open(&frozen);
+	learn(&state, &random, first, QUERIES);
+	ck_assert_int_eq(wn__saved_sync(state.saved), 0);
+	state_crash(&state);
+	snprintf(own, sizeof(own), "%s", directory);
+	snprintf(copied, sizeof(copied), "%s.copy", directory);
+	snprintf(command, sizeof(command), "cp -al '%s' '%s'", own, copied);
+	ck_assert_int_eq(system(command), 0);
+	state = state_open(&frozen);
+	ck_assert_uint_eq(count_refuted(&state, first, QUERIES), QUERIES);
+	learn(&state, &random, second, QUERIES);
+	ck_assert_int_eq(wn__saved_sync(state.saved), 0);
+	state_crash(&state);
+	/* The original has both, the copy what was there when it was made. */
+	state = state_open(&frozen);
+	ck_assert_uint_eq(count_refuted(&state, first, QUERIES), QUERIES);
+	ck_assert_uint_eq(count_refuted(&state, second, QUERIES), QUERIES);
+	state_close(&state);
+	snprintf(command, sizeof(command), "rm -rf '%s' && mv '%s' '%s'", own, copied, own);
+	ck_assert_int_eq(system(command), 0);
+	state = state_open(&frozen);
+	ck_assert_uint_eq(count_refuted(&state, first, QUERIES), QUERIES);
+	ck_assert_uint_lt(count_refuted(&state, second, QUERIES), QUERIES);
+	state_close(&state);
+	remove_directory();
+	frozen_destroy(&frozen);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("saved");
@@ -426,5 +521,7 @@ int main(void)
 	tcase_add_test(tests, changes_that_were_not_listed_are_saved_all_the_same);
 	tcase_add_test(tests, a_full_disk_is_counted_and_made_good_later);
 	tcase_add_test(tests, a_directory_that_cannot_be_written_is_said);
+	tcase_add_test(tests, a_file_with_a_second_name_is_not_written_to);
+	tcase_add_test(tests, a_copy_made_of_links_keeps_what_it_had);
 	return test_run(suite);
 }

@@ -337,7 +337,7 @@ END_TEST
 
 START_TEST(keys_with_equal_halves_of_their_hash_stay_two_keys)
 {
-	struct wn_set *set = make_set(100, _i);
+	struct wn_set *set = make_set(600, _i);
 	struct wn_revmap_entry items[4] = {
 		make_item(UINT64_C(1) << 63, 1, "a"),
 		make_item(UINT64_C(1) << 63, 2, "b"),
@@ -537,7 +537,8 @@ START_TEST(a_rebuild_is_due_when_something_could_not_be_learned)
 
 	insert_range(set, 0, 250);
 	ck_assert_int_eq(wn__set_insert_item(set, &item), 0);
-	for (uint32_t n = 1000; describe(set).used_slots + 20 < describe(set).adapt_limit; n++)
+	for (uint32_t n = 1000; describe(set).extensions + 20 <
+				describe(set).adapt_limit - describe(set).insert_limit; n++)
 		if (query(set, n))
 			ck_assert_int_eq(learn(set, n), 0);
 	ck_assert(!wn_set_needs_rebuild(set));
@@ -628,6 +629,35 @@ START_TEST(without_keys_there_is_no_rebuild)
 	before = snap(set);
 	ck_assert_int_eq(wn_set_rebuild(set, NULL), WN_ERR_READONLY);
 	assert_same_snapshot(before, snap(set));
+	wn_set_destroy(set);
+}
+END_TEST
+
+/* One key goes, one comes, a thousand times, at capacity and learning in between. */
+START_TEST(a_full_set_that_has_learned_takes_a_key_for_each_that_leaves)
+{
+	struct wn_set_options options = {.aqf = {.capacity = 1000, .remainder_bits = 5}};
+	struct wn_set *set;
+	uint32_t rebuilds = 0, asked = 1000000;
+
+	options.auto_rebuild = _i;
+	set = make_set_with(&options, make_map(true));
+	insert_range(set, 0, 1000);
+	for (uint32_t n = 0; n < 1000; n++) {
+		uint64_t before = describe(set).extensions;
+
+		for (uint32_t end = asked + 100; asked < end; asked++)
+			if (query(set, asked)) {
+				int err = learn(set, asked);
+
+				ck_assert(err == 0 || (err == WN_ERR_FULL && !_i));
+			}
+		rebuilds += describe(set).extensions + 20 < before;
+		ck_assert_int_eq(wn_set_delete(set, &n, sizeof(n)), 0);
+		ck_assert_int_eq(insert(set, n + 1000), 0);
+	}
+	ck_assert(_i ? rebuilds > 0 : describe(set).extensions > 0);
+	assert_found_in_range(set, 1000, 2000);
 	wn_set_destroy(set);
 }
 END_TEST
@@ -1233,6 +1263,8 @@ int main(void)
 	tcase_add_test(learning, a_rebuild_takes_the_secret_it_is_given);
 	tcase_add_test(learning, a_rebuild_restores_the_remainder_that_growing_used_up);
 	tcase_add_test(learning, without_keys_there_is_no_rebuild);
+	tcase_add_loop_test(learning, a_full_set_that_has_learned_takes_a_key_for_each_that_leaves,
+			    0, 2);
 	tcase_add_test(learning, a_set_that_rebuilds_itself_always_learns);
 	tcase_add_loop_test(whole, growing_and_shrinking_keep_keys_counts_and_what_was_learned, 0,
 			    2);

@@ -190,6 +190,42 @@ START_TEST(a_file_of_another_length_is_refused)
 }
 END_TEST
 
+/* 9 bytes a hash: 447 on the first page, 454 on the others. */
+START_TEST(an_empty_minirun_is_proved_by_whole_pages_only)
+{
+	struct sample sample = make_sample(1, 2500, 2500, WN__PLAIN_REMAINDER_BITS);
+	struct wn__runs *runs;
+	unsigned char *bytes;
+	char path[PATH_MAX];
+	size_t size;
+
+	store_sample(&sample, 9);
+	bytes = read_whole(&sample, &size);
+	path_of(sample.run.id, path);
+	for (size_t page = 0; page * PAGE < size; page++) {
+		uint64_t first = page ? 447 + (page - 1) * 454 : 0;
+		size_t at = page * PAGE + 100;
+
+		write_byte(&sample, at, (unsigned char)(bytes[at] ^ 1));
+		runs = open_store();
+		expect_gaps(runs, &sample, first, first + (page ? 454 : 447));
+		/* Many are, by other pages. */
+		if (page == 3)
+			ck_assert_uint_gt(expect_gaps(runs, &sample, first, first + 454), 500);
+		wn__runs_destroy(runs);
+		write_byte(&sample, at, bytes[at]);
+	}
+	/* Cut off while it is open, and whole again. */
+	runs = open_store();
+	ck_assert_uint_gt(expect_gaps(runs, &sample, 2500, 2500), 2400);
+	ck_assert_int_eq(truncate(path, 3 * PAGE), 0);
+	expect_gaps(runs, &sample, 447 + 2 * 454, 2500);
+	wn__runs_destroy(runs);
+	free(bytes);
+	free_sample(&sample);
+}
+END_TEST
+
 START_TEST(a_file_cut_short_while_open_is_an_error)
 {
 	struct sample sample = make_sample(1, 2000, 2106, 3);
@@ -600,6 +636,7 @@ int main(void)
 	tcase_add_checked_fixture(tests, set_up, tear_down);
 	tcase_add_loop_test(tests, a_changed_byte_is_noticed, 0, 2);
 	tcase_add_loop_test(tests, a_file_of_another_length_is_refused, 0, 2);
+	tcase_add_test(tests, an_empty_minirun_is_proved_by_whole_pages_only);
 	tcase_add_test(tests, a_file_cut_short_while_open_is_an_error);
 	tcase_add_test(tests, a_run_under_another_name_is_refused);
 	tcase_add_test(tests, a_page_of_another_place_or_run_is_refused);

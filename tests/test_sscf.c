@@ -164,6 +164,10 @@ START_TEST(options_out_of_range_are_refused)
 		{.capacity = 10, .index_bits = 4},
 		{.capacity = 10, .hashes = 33},
 		{.capacity = 10, .modulator_share = 0.95},
+		/* In range, but without one whole cell. */
+		{.capacity = 1, .bits_per_key = 4},
+		{.capacity = 1, .bits_per_key = 5, .adaptive = true},
+		{.capacity = 10, .bits_per_key = 4.9, .modulator_share = 0.9},
 	};
 	struct wn_sscf *sscf;
 
@@ -173,6 +177,173 @@ START_TEST(options_out_of_range_are_refused)
 		ck_assert_ptr_null(sscf);
 	}
 	wn_sscf_destroy(NULL);
+}
+END_TEST
+
+/* ---- any options -------------------------------------------------------- */
+
+static bool is_rate(double rate)
+{
+	return rate >= 0 && rate <= 1; /* false for NaN */
+}
+
+#define PICK(random, ...)                                                                          \
+	(((const double[]){__VA_ARGS__})[test_random(random) %                                     \
+					 (sizeof((double[]){__VA_ARGS__}) / sizeof(double))])
+
+/* Values at the borders of what is allowed, and beyond. */
+static struct wn_sscf_options draw_options(uint64_t *random)
+{
+	struct wn_sscf_options options = {
+		.capacity = (uint64_t)PICK(random, 1, 1, 2, 3, 7, 8, 9, 100, 5000),
+		.bits_per_key = PICK(random, 0, 3.999, 4, 4, 4.001, 5, 5.999, 6, 20, 999, 1000,
+				     1000.1),
+		.vulnerable_cost = PICK(random, 0, 1e-300, 0.5, 1, 1.001),
+		.modulator_share = PICK(random, 0, 1e-300, 0.001, 0.5, 0.9, 0.9001),
+		.adaptive = test_random(random) % 2,
+		.cell_bits = (unsigned)(test_random(random) % 6),
+		.counter_bits = (unsigned)PICK(random, 0, 1, 2, 12, 13),
+		.index_bits = (unsigned)(test_random(random) % 5),
+		.hashes = (unsigned)PICK(random, 0, 0, 1, 2, 32, 33),
+	};
+
+	switch (test_random(random) % 4) {
+	case 0:
+		options.vulnerable = UINT64_MAX;
+		break;
+	case 1:
+		options.vulnerable = 1 + test_random(random) % (1000 * options.capacity);
+		break;
+	case 2:
+		options.vulnerable = 1;
+		break;
+	default:
+		break;
+	}
+	return options;
+}
+
+static void check_block(const struct wn_sscf *sscf, bool keep_negatives,
+			const struct wn_secret *secret, const struct wn_hash *keys, size_t count)
+{
+	struct wn_filter *filter;
+	struct wn_filter_info info;
+	const char *reason = "";
+	void *block;
+	size_t size;
+
+	expect(wn_sscf_freeze(sscf, secret, keep_negatives, &block, &size) == 0);
+	if (wn_filter_open(block, size, WN_CHECK_ALL, secret, &filter, &reason))
+		ck_abort_msg("refused: %s", reason);
+	for (size_t i = 0; i < count; i++)
+		expect(wn_filter_query_hash(filter, keys[i], NULL));
+	wn_filter_describe(filter, &info);
+	expect(is_rate(info.expected_fpr) && is_rate(info.load));
+	wn_filter_close(filter);
+	free(block);
+}
+
+static void use_filter(struct wn_sscf *sscf, const struct wn_secret *secret, uint64_t *random)
+{
+	struct wn_hash keys[40];
+	struct wn_sscf_info info;
+
+	wn_sscf_describe(sscf, &info);
+	expect(info.cells >= 1 && info.hashes >= 1 && info.bytes >= 1);
+	expect(is_rate(info.expected_rate) && is_rate(info.expected_vulnerable_rate));
+	check_block(sscf, true, secret, keys, 0);
+	for (size_t i = 0; i < 40; i++) {
+		int err = wn_sscf_add_vulnerable(sscf, test_random_hash(random));
+
+		expect(err == 0 || err == WN_ERR_FULL);
+		wn_sscf_insert(sscf, keys[i] = test_random_hash(random));
+	}
+	for (size_t i = 0; i < 40; i++)
+		expect(wn_sscf_query(sscf, keys[i]));
+	check_block(sscf, false, secret, keys, 40);
+	check_block(sscf, true, secret, keys, 40);
+}
+
+START_TEST(whatever_is_created_can_be_used_frozen_and_opened)
+{
+	uint64_t random = test_seed("options", 20);
+	struct wn_secret *secret = test_secret(1);
+	unsigned rounds = test_is_quick() ? 3000 : 30000, created = 0;
+
+	for (unsigned round = 0; round < rounds; round++) {
+		struct wn_sscf_options options = draw_options(&random);
+		struct wn_sscf *sscf;
+		int err = wn_sscf_create(&options, &sscf);
+
+		expect(err == 0 || (err == WN_ERR_INVALID && !sscf));
+		if (err)
+			continue;
+		created++;
+		use_filter(sscf, secret, &random);
+		wn_sscf_destroy(sscf);
+	}
+	ck_assert_uint_gt(created, rounds / 20);
+	wn_secret_destroy(secret);
+}
+END_TEST
+
+/* The same for blocks made from all keys at once. */
+static void build_block(const struct wn_config *config, const struct wn_secret *secret,
+			uint64_t *random)
+{
+	size_t count = (size_t)PICK(random, 0, 1, 2, 3, 8, 40, 40, 1000);
+	size_t negatives = (size_t)PICK(random, 0, 1, 10, 2000);
+	struct wn_filter_info info;
+	struct wn_builder *builder;
+	struct wn_filter *filter;
+	struct wn_hash *keys = malloc((count + 1) * sizeof(*keys));
+	const char *reason = "";
+	void *block;
+	size_t size;
+
+	expect(wn_builder_create(config, secret, &builder) == 0);
+	for (size_t i = 0; i < count; i++)
+		expect(wn_builder_add_hash(builder, keys[i] = test_random_hash(random)) == 0);
+	for (size_t i = 0; i < negatives; i++)
+		expect(wn_builder_add_costly(builder, test_random_hash(random),
+					     PICK(random, 1e-300, 1, 1e15)) == 0);
+	expect(wn_builder_finish(builder, &block, &size) == 0);
+	if (wn_filter_open(block, size, WN_CHECK_ALL, secret, &filter, &reason))
+		ck_abort_msg("refused: %s", reason);
+	for (size_t i = 0; i < count; i++)
+		expect(wn_filter_query_hash(filter, keys[i], NULL));
+	wn_filter_describe(filter, &info);
+	expect(info.slots >= 1 && is_rate(info.expected_fpr) && is_rate(info.load));
+	wn_filter_close(filter);
+	wn_builder_destroy(builder);
+	free(block);
+	free(keys);
+}
+
+START_TEST(whatever_an_options_string_allows_can_be_built_and_opened)
+{
+	uint64_t random = test_seed("options string", 21);
+	struct wn_secret *secret = test_secret(1);
+
+	for (unsigned round = 0; round < (test_is_quick() ? 300 : 3000); round++) {
+		double bits = PICK(&random, 1, 1.001, 2, 12, 64, 0.999, 64.1);
+		double vulnerable = PICK(&random, 0, 0.000001, 8, 1000, 1000.1);
+		double listed = PICK(&random, 0.01, 0.5, 1, 0, 1.001);
+		unsigned hashes = (unsigned)PICK(&random, 1, 2, 32, 0, 33);
+		bool in_range = bits >= 1 && bits <= 64 && vulnerable <= 1000 && listed >= 0.01 &&
+				listed <= 1 && hashes >= 1 && hashes <= 32;
+		struct wn_config *config;
+		char text[200];
+
+		snprintf(text, sizeof(text),
+			 "sscf:bits_per_key=%g;vulnerable_share=%f;listed_share=%g;hashes=%u",
+			 bits, vulnerable, listed, hashes);
+		expect(wn_config_parse(text, NULL, 0, &config) == (in_range ? 0 : WN_ERR_OPTION));
+		if (in_range)
+			build_block(config, secret, &random);
+		wn_config_destroy(config);
+	}
+	wn_secret_destroy(secret);
 }
 END_TEST
 
@@ -422,6 +593,8 @@ int main(void)
 	tcase_add_test(tests, vulnerable_keys_are_spared);
 	tcase_add_test(tests, late_vulnerable_keys_are_spared_in_time);
 	tcase_add_test(tests, options_out_of_range_are_refused);
+	tcase_add_test(tests, whatever_is_created_can_be_used_frozen_and_opened);
+	tcase_add_test(tests, whatever_an_options_string_allows_can_be_built_and_opened);
 	tcase_add_test(tests, without_memory_there_is_no_filter_and_no_block);
 	tcase_add_loop_test(tests, a_frozen_filter_answers_as_the_living_one, 0, 3);
 	tcase_add_test(tests, a_filter_with_stuck_cells_and_no_keys_can_be_frozen);

@@ -204,6 +204,30 @@ START_TEST(every_thread_has_its_own_trace)
 }
 END_TEST
 
+START_TEST(the_last_query_of_a_lookup_is_kept)
+{
+	struct wn_hash hash;
+	uint32_t secret_id;
+
+	wn__trace_ask(1, (struct wn_hash){2, 3});
+	ck_assert(!wn__trace_asked(&secret_id, &hash));
+	ck_assert_int_eq(wn__trace_begin(), 0);
+	ck_assert(!wn__trace_asked(&secret_id, &hash));
+	wn__trace_ask(1, (struct wn_hash){2, 3});
+	wn__trace_ask(4, (struct wn_hash){5, 6});
+	ck_assert_int_eq(wn__trace_begin(), 0);
+	ck_assert(!wn__trace_asked(&secret_id, &hash));
+	wn__trace_ask(7, (struct wn_hash){8, 9});
+	wn__trace_end();
+	ck_assert(wn__trace_asked(&secret_id, &hash));
+	ck_assert_uint_eq(secret_id, 4);
+	ck_assert(hash.hi == 5 && hash.lo == 6);
+	wn__trace_clear();
+	ck_assert(!wn__trace_asked(&secret_id, &hash));
+	wn__trace_end();
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("trace");
@@ -218,5 +242,6 @@ int main(void)
 	tcase_add_test(tests, only_the_first_lookup_allocates);
 	tcase_add_test(tests, without_memory_a_lookup_is_not_traced);
 	tcase_add_test(tests, every_thread_has_its_own_trace);
+	tcase_add_test(tests, the_last_query_of_a_lookup_is_kept);
 	return test_run(suite);
 }

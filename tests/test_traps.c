@@ -159,7 +159,8 @@ END_TEST
 START_TEST(a_delete_passes_extensions_once)
 {
 	uint64_t random = test_seed("delete", 204);
-	struct subject subject = new_subject(2000, 5);
+	struct wn_aqf_options options = {.capacity = 1500, .remainder_bits = 5, .load = 0.71};
+	struct subject subject = create_subject(&options);
 
 	fill(&subject, 1500, &random);
 	for (size_t at = 0; at < subject.count && info_of(subject.aqf).used_slots < 1990; at += 3) {
@@ -287,7 +288,7 @@ START_TEST(keys_that_share_their_first_64_bits_are_told_apart)
 {
 	unsigned bits = (unsigned)_i;
 	uint64_t random = test_seed("64 bits", 208);
-	struct subject subject = new_subject(500, bits);
+	struct subject subject = new_subject(5000, bits);
 	struct wn_hash hash = {test_random(&random), test_random(&random)};
 
 	fill(&subject, 200, &random);
@@ -334,7 +335,7 @@ END_TEST
 START_TEST(a_new_fingerprint_goes_to_the_back_of_its_minirun)
 {
 	uint64_t random = test_seed("back", 209);
-	struct subject subject = new_subject(200, 9);
+	struct subject subject = new_subject(5000, 9);
 	struct wn_hash keys[20];
 
 	for (int i = 0; i < 20; i++) {
@@ -347,10 +348,10 @@ START_TEST(a_new_fingerprint_goes_to_the_back_of_its_minirun)
 		ck_assert_int_eq(adapt_item(&subject, find_item(&subject, keys[i]),
 					    craft_relative(subject.aqf, keys[i], 50, &random)), 0);
 		for (int old = 0; old <= i; old++) {
+			struct wn_match match = at_rank(subject.aqf, keys[old], (uint32_t)old);
 			uint64_t count;
 
-			ck_assert_int_eq(wn_aqf_count(subject.aqf, keys[old], (uint32_t)old,
-						      &count), 0);
+			ck_assert_int_eq(wn_aqf_count(subject.aqf, keys[old], match, &count), 0);
 		}
 	}
 	check_subject(&subject);
@@ -371,7 +372,7 @@ static int fetch_made_up(void *arg, uint64_t minirun, uint32_t rank, struct wn_h
 START_TEST(an_adaptation_with_another_keys_hash_is_refused)
 {
 	uint64_t random = test_seed("made up", 210);
-	struct subject subject = new_subject(1000, 9);
+	struct subject subject = new_subject(5000, 9);
 
 	fill(&subject, 700, &random);
 	for (size_t at = 0; at < 100; at++) {
@@ -391,8 +392,7 @@ START_TEST(an_adaptation_with_another_keys_hash_is_refused)
 
 		if (item_matches(subject.aqf, item, made_up))
 			continue;
-		err = wn_aqf_adapt(subject.aqf, made_up, query, item->minirun,
-				   rank_of(&subject, at));
+		err = wn_aqf_adapt(subject.aqf, made_up, query, match_of(&subject, at));
 		expect(err == WN_ERR_MISMATCH || err == WN_ERR_NOT_FOUND);
 		if (length_of_minirun(&subject, item->minirun) == 1)
 			expect(wn_aqf_adapt_all(subject.aqf, query, fetch_made_up, &made_up,
@@ -454,24 +454,26 @@ START_TEST(every_error_lets_go_of_the_filter_and_reaches_the_caller)
 	for (size_t at = 0; at < subject.count; at += 10) {
 		struct wn_hash hash = subject.items[at].hash;
 		struct wn_hash query = craft_relative(aqf, hash, 2, &random);
-		uint64_t minirun = subject.items[at].minirun;
-		uint32_t rank = rank_of(&subject, at);
+		struct wn_match match = match_of(&subject, at);
+		struct wn_match elsewhere = match, beyond = match;
 		uint64_t count;
 		unsigned tag;
 
+		elsewhere.minirun++;
+		beyond.rank = 5000;
 		expect(wn_aqf_insert(aqf, hash, NULL) == WN_ERR_FULL);
-		expect(wn_aqf_adapt(aqf, hash, query, minirun, rank) == WN_ERR_FULL);
+		expect(wn_aqf_adapt(aqf, hash, query, match) == WN_ERR_FULL);
 		expect(wn_aqf_adapt_all(aqf, query, fetch_item, &subject, NULL) == WN_ERR_FULL);
-		expect(wn_aqf_count_add(aqf, hash, rank, 1000) == WN_ERR_FULL);
-		expect(wn_aqf_count_add(aqf, hash, rank, UINT64_MAX) == WN_ERR_RANGE);
-		expect(wn_aqf_adapt(aqf, hash, hash, minirun, rank) == WN_ERR_UNFIXABLE);
-		expect(wn_aqf_adapt(aqf, hash, query, minirun + 1, rank) == WN_ERR_MISMATCH);
-		expect(wn_aqf_adapt(aqf, hash, query, minirun, 5000) == WN_ERR_NOT_FOUND);
-		expect(wn_aqf_delete(aqf, hash, 5000, NULL) == WN_ERR_NOT_FOUND);
-		expect(wn_aqf_count(aqf, hash, 5000, &count) == WN_ERR_NOT_FOUND);
-		expect(wn_aqf_tag(aqf, hash, 5000, &tag) == WN_ERR_NOT_FOUND);
-		expect(wn_aqf_set_tag(aqf, hash, 5000, 1) == WN_ERR_NOT_FOUND);
-		expect(wn_aqf_set_tag(aqf, hash, rank, 2) == WN_ERR_INVALID);
+		expect(wn_aqf_count_add(aqf, hash, match, 1000) == WN_ERR_FULL);
+		expect(wn_aqf_count_add(aqf, hash, match, UINT64_MAX) == WN_ERR_RANGE);
+		expect(wn_aqf_adapt(aqf, hash, hash, match) == WN_ERR_UNFIXABLE);
+		expect(wn_aqf_adapt(aqf, hash, query, elsewhere) == WN_ERR_MISMATCH);
+		expect(wn_aqf_adapt(aqf, hash, query, beyond) == WN_ERR_NOT_FOUND);
+		expect(wn_aqf_delete(aqf, hash, beyond, NULL) == WN_ERR_NOT_FOUND);
+		expect(wn_aqf_count(aqf, hash, beyond, &count) == WN_ERR_NOT_FOUND);
+		expect(wn_aqf_tag(aqf, hash, beyond, &tag) == WN_ERR_NOT_FOUND);
+		expect(wn_aqf_set_tag(aqf, hash, beyond, 1) == WN_ERR_NOT_FOUND);
+		expect(wn_aqf_set_tag(aqf, hash, match, 2) == WN_ERR_INVALID);
 		expect(wn_aqf_insert_tagged(aqf, hash, 2, NULL) == WN_ERR_INVALID);
 		check_unlocked(aqf);
 	}

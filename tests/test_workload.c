@@ -555,11 +555,14 @@ START_TEST(a_set_of_ids_tells_new_from_known)
 
 	id_set_init(&set);
 	for (uint64_t i = 1; i <= 10000; i++)
-		expect(!id_set_add(&set, i * i));
+		expect(!id_set_add(&set, i * i, i, i + 10));
+	/* One that began before the first was over does not repeat it. */
 	for (uint64_t i = 1; i <= 10000; i++)
-		expect(id_set_add(&set, i * i));
+		expect(!id_set_add(&set, i * i, i + 9, i + 20));
+	for (uint64_t i = 1; i <= 10000; i++)
+		expect(id_set_add(&set, i * i, i + 10, i + 20));
 	id_set_clear(&set);
-	ck_assert(!id_set_add(&set, 25));
+	ck_assert(!id_set_add(&set, 25, 100, 200));
 	id_set_fini(&set);
 }
 END_TEST

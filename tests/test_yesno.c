@@ -373,7 +373,7 @@ END_TEST
 
 START_TEST(keys_with_equal_halves_of_their_hash_are_told_apart)
 {
-	struct fixture fixture = make_lists(100, 100, 3, _i);
+	struct fixture fixture = make_lists(300, 300, 3, _i);
 	struct wn_revmap_entry a = make_item(7, 1, "a");
 	struct wn_revmap_entry b = make_item(7, 2, "b");
 	struct wn_revmap_entry c = make_item(8, 2, "c");
@@ -390,7 +390,7 @@ END_TEST
 
 START_TEST(one_full_hash_cannot_be_on_both_lists)
 {
-	struct fixture fixture = make_lists(100, 100, 3, true);
+	struct fixture fixture = make_lists(300, 300, 3, true);
 	struct wn_revmap_entry a = make_item(77, 88, "a");
 	struct wn_revmap_entry b = make_item(77, 88, "b");
 	struct wn_revmap_entry near = make_item(77, 89, "near");

@@ -145,7 +145,7 @@ learning()
 }
 for engine in memory rocksdb; do
 	has_engine "$engine" || continue
-	learning --engine=$engine --synchronous
+	learning --engine=$engine
 	above "$(member 3 false_positives)" 100 "$engine: false positives at first"
 	is "$(member 3 adaptations)" "$(member 3 false_positives)" "$engine: adaptations"
 	is "$(sum repeated_false_positives)" 0 "$engine: repeated false positives"

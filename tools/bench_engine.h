@@ -29,7 +29,7 @@ struct engine_options {
 	const char *filter; /* as the user wrote it: "aqf:remainder_bits=9" */
 	const char *path;   /* the database's directory; NULL in memory */
 	enum feedback feedback;
-	bool synchronous; /* learn before the lookup returns */
+	bool background; /* learn on a thread beside, not before the lookup returns */
 	bool direct_reads, disable_wal;
 	uint64_t cache_size, block_size, write_buffer_size;
 	uint64_t seed;
@@ -46,7 +46,7 @@ struct look {
 
 /* Sums since the engine was opened, and sizes as of now. 0 where an engine has none. */
 struct engine_stats {
-	uint64_t adaptations, unfixable, map_misses, queue_drops, carried_over, rebuilt;
+	uint64_t adaptations, unfixable, map_misses, queue_drops, carried_over;
 	uint64_t filter_bytes, filter_keys;
 	uint64_t learned_bytes, reversemap_bytes;
 };

@@ -60,7 +60,6 @@ static void print_counts(const struct result *result, FILE *to)
 	print_count(to, "map_misses", result->stats.map_misses);
 	print_count(to, "queue_drops", result->stats.queue_drops);
 	print_count(to, "carried_over", result->stats.carried_over);
-	print_count(to, "rebuilt", result->stats.rebuilt);
 	print_real(to, "bits_per_key", result_bits_per_key(result), 4);
 	print_count(to, "filter_bytes", result->stats.filter_bytes);
 	print_count(to, "learned_bytes", result->stats.learned_bytes);

@@ -30,7 +30,8 @@ struct bench_options {
 	uint64_t seed, query_seed;
 	double missing_share; /* of readmix */
 	enum feedback feedback;
-	bool direct_reads, disable_wal, synchronous;
+	bool direct_reads, disable_wal, background;
+	bool synchronous; /* the default; for those who say so */
 	const char *db, *keys, *negatives, *trace, *json, *report;
 };
 

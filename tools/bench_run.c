@@ -425,7 +425,6 @@ static void subtract_sums(struct engine_stats *stats, const struct engine_stats 
 	stats->map_misses -= before->map_misses;
 	stats->queue_drops -= before->queue_drops;
 	stats->carried_over -= before->carried_over;
-	stats->rebuilt -= before->rebuilt;
 }
 
 bool bench_run(struct bench *bench, size_t number, struct result *resultp, struct failure *failure)

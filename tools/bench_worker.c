@@ -30,7 +30,7 @@ static bool look_up(struct worker *worker, size_t key_size, struct look *lookp)
 
 /* Of the tables that said "maybe", one was right if the key was found in a table. */
 static uint64_t count_look(struct worker *worker, size_t key_size, const struct look *look,
-			   unsigned interval)
+			   uint64_t start, uint64_t end, unsigned interval)
 {
 	const uint64_t wrong = look->positives - (look->found && look->positives > 0);
 
@@ -42,7 +42,7 @@ static uint64_t count_look(struct worker *worker, size_t key_size, const struct 
 	worker->false_positives += wrong;
 	worker->curve[interval] += wrong;
 	if (wrong > 0 && !look->found &&
-	    id_set_add(&worker->bench->mistakes, key_number(worker->key, key_size)))
+	    id_set_add(&worker->bench->mistakes, key_number(worker->key, key_size), start, end))
 		worker->repeated += wrong;
 	return wrong;
 }
@@ -54,11 +54,13 @@ static bool get_stored(struct worker *worker, uint64_t index, unsigned interval)
 	const unsigned before = truth_version(&bench->truth, index);
 	const uint64_t start = bench_now();
 	struct look look;
+	uint64_t end;
 
 	if (!look_up(worker, key_size, &look))
 		return false;
-	histogram_add(&worker->latency, bench_now() - start);
-	count_look(worker, key_size, &look, interval);
+	end = bench_now();
+	histogram_add(&worker->latency, end - start);
+	count_look(worker, key_size, &look, start, end, interval);
 	worker->wrong += !truth_allows(&bench->truth, index, before, look.found, worker->answer,
 				       look.size);
 	return true;
@@ -69,12 +71,14 @@ static bool get_absent(struct worker *worker, const struct op *op, unsigned inte
 	const size_t key_size = keyspace_absent(worker->bench->keyspace, op->number, worker->key);
 	const uint64_t start = bench_now();
 	struct look look;
+	uint64_t end;
 
 	if (!look_up(worker, key_size, &look))
 		return false;
-	histogram_add(&worker->latency, bench_now() - start);
+	end = bench_now();
+	histogram_add(&worker->latency, end - start);
 	/* An adversary sees which answers were slow; this one never errs about it. */
-	if (count_look(worker, key_size, &look, interval) > 0 && !op->repeated)
+	if (count_look(worker, key_size, &look, start, end, interval) > 0 && !op->repeated)
 		stream_false_positive(&worker->stream, op->number);
 	worker->wrong += look.found;
 	return true;
@@ -123,7 +127,7 @@ static bool modify_stored(struct worker *worker, uint64_t index, unsigned interv
 	bool good = look_up(worker, key_size, &look);
 
 	if (good) {
-		count_look(worker, key_size, &look, interval);
+		count_look(worker, key_size, &look, start, bench_now(), interval);
 		worker->wrong += !truth_allows(&bench->truth, index, before, look.found,
 					       worker->answer, look.size);
 		keyspace_value(bench->keyspace, index, version, worker->value,

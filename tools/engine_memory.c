@@ -32,9 +32,7 @@ struct table {
 	void *block;
 	struct wn_filter *filter;
 	struct wn__lessons *lessons; /* NULL: it does not learn key by key */
-	struct wn__rebuild *rebuild; /* NULL: it is not built again */
 	struct wn__run run;          /* what the trace is told */
-	bool learns;
 };
 
 struct engine {
@@ -81,7 +79,6 @@ static void close_table(struct table *table)
 	if (table->stock)
 		rf_free(table->stock);
 	wn__lessons_release(table->lessons);
-	wn__rebuild_release(table->rebuild);
 	wn_filter_close(table->filter);
 	free(table->block);
 }
@@ -103,11 +100,9 @@ static bool close_engine(struct engine *engine, struct failure *failure)
 	return true;
 }
 
-/* Lessons are learned before the lookup returns: the same command then gives the same
- * counts. */
 static int open_winnow(struct engine *engine)
 {
-	struct wn__engine_options options = { .synchronous = true };
+	struct wn__engine_options options = { .background = engine->options->background };
 	struct wn__runs *runs;
 	int err = wn_config_parse(engine->options->filter, NULL, 0, &engine->config);
 
@@ -194,11 +189,7 @@ static int open_learned(struct engine *engine, struct table *table, struct wn_bu
 	table->run.owner = table->number;
 	wn__worker_put(teacher, &table->run, hashes);
 	wn__worker_drain(teacher);
-	if (!table->run.rebuilds)
-		wn__filter_lessons(teacher->learned, table->filter, &table->lessons);
-	else if (teacher->rebuilds)
-		table->rebuild = wn__rebuild_acquire(teacher->rebuilds, table->run.id);
-	table->learns = table->lessons || table->rebuild;
+	wn__filter_lessons(teacher->learned, table->filter, &table->lessons);
 	return 0;
 }
 
@@ -349,10 +340,9 @@ static bool ask_winnow(const struct table *table, struct wn_hash hash)
 {
 	struct wn_match match;
 
-	if (!wn__filter_query_learned(table->filter, table->lessons, hash, &match) ||
-	    !wn__rebuild_query(table->rebuild, hash))
+	if (!wn__filter_query_learned(table->filter, table->lessons, hash, &match))
 		return false;
-	if (table->learns)
+	if (table->lessons)
 		wn__trace_note(&table->run, hash, &match);
 	return true;
 }
@@ -394,6 +384,8 @@ static void look_up(struct engine *engine, const void *key, size_t size, void *v
 	}
 	if (engine->choice.family == FILTER_WINNOW)
 		hash = wn_hash(engine->secret, key, size);
+	if (engine->teacher && wn__engine_wants_queries(engine->teacher) && engine->table_count)
+		wn__trace_ask(wn_secret_id(engine->secret), hash);
 	for (size_t i = engine->table_count; i-- > 0;) {
 		const struct table *table = &engine->tables[i];
 
@@ -463,7 +455,6 @@ static void get_stats(struct engine *engine, struct engine_stats *statsp)
 		.map_misses = taught.map_misses,
 		.queue_drops = taught.queue_drops,
 		.carried_over = taught.carried_over,
-		.rebuilt = taught.rebuilt,
 		.learned_bytes = taught.learned_bytes,
 		.reversemap_bytes = taught.map_bytes,
 	};

@@ -110,7 +110,7 @@ static void open_rocks(struct engine *engine, char **errorp)
 	const struct engine_options *given = engine->options;
 	const struct wn_rocksdb_options winnow = {
 		.filter = given->filter,
-		.synchronous = given->synchronous,
+		.background = given->background,
 	};
 
 	rocksdb_options_set_block_based_table_factory(engine->rocks_options,
@@ -259,7 +259,6 @@ static void get_stats(struct engine *engine, struct engine_stats *statsp)
 		.filter_keys = read_property(properties, "# entries="),
 		.learned_bytes = winnow.learned_bytes,
 		.reversemap_bytes = winnow.map_bytes,
-		.rebuilt = winnow.rebuilt,
 	};
 	rocksdb_free(properties);
 }

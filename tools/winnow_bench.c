@@ -127,7 +127,7 @@ static void set_engine_options(const struct program *program, size_t filter,
 	*optionsp = (struct engine_options){
 		.filter = options->filters[filter],
 		.feedback = options->feedback,
-		.synchronous = options->synchronous,
+		.background = options->background,
 		.direct_reads = options->direct_reads,
 		.disable_wal = options->disable_wal,
 		.cache_size = options->cache_size,

@@ -12,6 +12,7 @@
 
 #include "alloc.h"
 #include "bytes.h"
+#include "file.h"
 #include "journal.h"
 #include "secret.h"
 
@@ -46,12 +47,12 @@ static uint32_t sum_record(const struct wn__journal *journal, const unsigned cha
 
 static unsigned char *read_file(const char *path, size_t *sizep)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	unsigned char *bytes = NULL;
 	struct stat status;
 	size_t size = 0;
+	int fd;
 
-	if (fd >= 0 && fstat(fd, &status) == 0)
+	if (wn__file_open_read(AT_FDCWD, path, &fd) == 0 && fstat(fd, &status) == 0)
 		bytes = wn__alloc((size_t)status.st_size + 1);
 	while (bytes && size < (size_t)status.st_size) {
 		ssize_t got = read(fd, bytes + size, (size_t)status.st_size - size);
@@ -171,13 +172,13 @@ static int write_head(struct wn__journal *journal, int fd)
 /* What a crash cut off goes. */
 static int open_file(struct wn__journal *journal)
 {
-	int err = 0;
+	int err;
 
 	if (journal->fd >= 0)
 		return 0;
-	journal->fd = open(journal->path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-	if (journal->fd < 0)
-		return errno;
+	err = wn__file_open_own(journal->path, &journal->fd);
+	if (err)
+		return err;
 	if (ftruncate(journal->fd, (off_t)journal->good) < 0)
 		err = errno;
 	if (!err && journal->good == 0)
@@ -229,12 +230,11 @@ int wn__journal_rewrite(struct wn__journal *journal, void (*all)(void *arg), voi
 {
 	size_t size;
 	unsigned char *waiting;
-	int fd = open(journal->new_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	int fd, err = wn__file_create(AT_FDCWD, journal->new_path, &fd);
 	uint64_t good = journal->good;
-	int err;
 
-	if (fd < 0)
-		return errno;
+	if (err)
+		return err;
 	free(take_waiting(journal, &size));
 	all(arg);
 	waiting = take_waiting(journal, &size);

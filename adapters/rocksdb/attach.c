@@ -1,4 +1,6 @@
 /* attach.c - for programs that open their database themselves. */
+#include <string.h>
+
 #include <winnow/error.h>
 
 #include "database.h"
@@ -10,6 +12,22 @@ void wn_rocksdb_create(const char *path, const struct wn_rocksdb_options *given,
 	*wnp = wn__database_create(path, given, false, errptr);
 }
 
+/* Read-only handles and secondary instances do not say so, but they refuse to ingest, before
+ * they look at the list of files. Others refuse the empty list. Neither changes anything. */
+static bool is_read_only(rocksdb_t *db)
+{
+	rocksdb_ingestexternalfileoptions_t *options = rocksdb_ingestexternalfileoptions_create();
+	static const char refusal[] = "Not implemented";
+	char *error = NULL;
+	bool read_only;
+
+	rocksdb_ingest_external_file(db, NULL, 0, options, &error);
+	read_only = error && strncmp(error, refusal, sizeof(refusal) - 1) == 0;
+	rocksdb_free(error);
+	rocksdb_ingestexternalfileoptions_destroy(options);
+	return read_only;
+}
+
 void wn_rocksdb_attach(struct wn_rocksdb *wn, rocksdb_t *db,
 		       rocksdb_column_family_handle_t *family, char **errptr)
 {
@@ -17,12 +35,13 @@ void wn_rocksdb_attach(struct wn_rocksdb *wn, rocksdb_t *db,
 
 	if (!wn->rocks) {
 		wn->rocks = db;
+		wn->read_only = is_read_only(db);
 		err = wn__database_claim(wn);
 		if (!err)
 			err = wn__database_open_store(wn, family);
 	}
 	if (err)
-		wn__set_error(errptr, wn->directory ? wn->directory : wn->path, wn_strerror(err));
+		wn__set_open_error(errptr, wn, err);
 }
 
 void wn_rocksdb_detach(struct wn_rocksdb *wn)

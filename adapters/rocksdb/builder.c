@@ -1,6 +1,7 @@
 /* builder.c - one table's filter, or its partitions one after the other. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <winnow/error.h>
 #include <winnow/filter.h>
@@ -20,6 +21,8 @@ struct builder {
 	struct last key, prefix; /* of add_with_prefix() */
 	const struct wn__negatives_view *view; /* what it is built against; NULL: not yet */
 	uint64_t file; /* the table's number; 0: not known */
+	unsigned char last_id[WN_BLOCK_ID_SIZE]; /* of the run handed over last, */
+	bool handed_over;                        /* if any was */
 	bool verify;
 	bool finished; /* keys are still there, for verify() only */
 	bool failed;   /* a key is missing: there can be no filter */
@@ -36,15 +39,26 @@ void *wn__builder_create(void *shared, bool verify)
 		return NULL;
 	}
 	builder->policy = wn__policy_hold(policy);
-	builder->file = wn__shim_building();
+	builder->file = wn__shim_building(policy);
 	builder->verify = verify;
 	return builder;
+}
+
+static void end_table(const struct builder *builder)
+{
+	struct wn__engine *engine = wn__policy_engine(builder->policy);
+
+	if (engine)
+		wn__worker_end_table(engine, builder->last_id);
+	wn__engine_release(engine);
 }
 
 void wn__builder_destroy(void *given)
 {
 	struct builder *builder = given;
 
+	if (builder->handed_over)
+		end_table(builder);
 	wn__negatives_unview(builder->view);
 	wn_builder_destroy(builder->keys);
 	wn__policy_release(builder->policy);
@@ -117,10 +131,8 @@ void wn__builder_give_up(void *given)
 
 /* What other filters were wrong about, this one will not be. The view is that of the table's
  * first partition: a table may have thousands, and feedback goes on. */
-static void carry_over(struct builder *builder)
+static void carry_over(struct builder *builder, struct wn__engine *engine)
 {
-	struct wn__engine *engine = builder->policy->engine;
-
 	if (!engine)
 		return;
 	if (!builder->view)
@@ -128,9 +140,11 @@ static void carry_over(struct builder *builder)
 	wn__engine_carry_over(engine, builder->view, builder->keys);
 }
 
-static void hand_over_run(const struct builder *builder, const void *block, size_t size)
+/* A table that the database knows nothing of, as SstFileWriter makes them, has no number. Its
+ * end would not be told, so its run would stay for ever: it does not learn. */
+static void hand_over_run(struct builder *builder, struct wn__engine *engine, const void *block,
+			  size_t size)
 {
-	struct wn__engine *engine = builder->policy->engine;
 	struct wn_block_info info;
 	struct wn__run run;
 	size_t keys;
@@ -140,24 +154,32 @@ static void hand_over_run(const struct builder *builder, const void *block, size
 	    wn__run_of_block(&info, &run) || run.key_count != keys)
 		return;
 	run.owner = builder->file;
-	wn__worker_put(engine, &run, hashes);
+	if (!run.owner) {
+		wn__engine_count(engine, WN__RUNS_LOST, 1);
+		return;
+	}
+	wn__worker_hold(engine, &run, hashes);
+	memcpy(builder->last_id, run.id, sizeof(builder->last_id));
+	builder->handed_over = true;
 }
 
 void wn__builder_finish(void *given, void **blockp, size_t *sizep)
 {
 	struct builder *builder = given;
+	struct wn__engine *engine = wn__policy_engine(builder->policy);
 
 	*blockp = NULL;
 	*sizep = 0;
 	if (builder->finished)
 		empty_builder(builder);
-	carry_over(builder);
+	carry_over(builder, engine);
 	if (builder->failed || wn_builder_finish(builder->keys, blockp, sizep)) {
 		wn__builder_give_up(builder);
 	} else {
 		count_filter(builder, *sizep);
-		hand_over_run(builder, *blockp, *sizep);
+		hand_over_run(builder, engine, *blockp, *sizep);
 	}
+	wn__engine_release(engine);
 	if (builder->verify && *blockp)
 		builder->finished = true;
 	else

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include <winnow/error.h>
 
@@ -24,6 +23,15 @@ void wn__set_error(char **errptr, const char *what, const char *why)
 	*errptr = message;
 }
 
+void wn__set_open_error(char **errptr, const struct wn_rocksdb *wn, int err)
+{
+	const char *why = wn_strerror(err);
+
+	if (err == EBUSY)
+		why = "the directory is in use: by another database, or by this one opened twice";
+	wn__set_error(errptr, wn->directory ? wn->directory : wn->path, why);
+}
+
 /* ---- all but the database ----------------------------------------------- */
 
 static char *copy_text(const char *text)
@@ -42,10 +50,11 @@ static int copy_given(struct wn_rocksdb *wn, const char *path,
 	wn->given = *given;
 	wn->given.filter = wn->given.sidecar_directory = NULL;
 	wn->path = copy_text(path);
+	wn->name = wn__state_canonical(path);
 	wn->filter = given->filter ? copy_text(given->filter) : NULL;
 	if (given->store != WN_ROCKSDB_MEMORY)
 		wn->directory = wn__state_directory(path, given->sidecar_directory);
-	if (!wn->path || (given->filter && !wn->filter) ||
+	if (!wn->path || !wn->name || (given->filter && !wn->filter) ||
 	    (given->store != WN_ROCKSDB_MEMORY && !wn->directory))
 		return ENOMEM;
 	return 0;
@@ -61,11 +70,11 @@ static int make_secret(struct wn_rocksdb *wn)
 static int make_engine(struct wn_rocksdb *wn)
 {
 	struct wn__engine_options options = {
-		.synchronous = wn->given.synchronous,
+		.background = wn->given.background,
 		.learned_bytes = wn->given.learned_bytes,
 		.queue_length = wn->given.queue_length,
 		.save_ms = wn->given.save_ms,
-		.name = wn->path,
+		.name = wn->name,
 	};
 	struct wn_config *config;
 	int err = wn_config_parse(wn__filter_options(wn->filter), NULL, 0, &config);
@@ -89,7 +98,7 @@ static int prepare(struct wn_rocksdb *wn, const char *path, const struct wn_rock
 	if (err)
 		return err;
 	wn->known = wn->directory && wn__state_belongs(wn->directory, path);
-	return wn__policy_create(wn->filter, wn->secret, wn->engine, &wn->policy);
+	return wn__policy_create(wn->filter, wn->secret, wn->engine, wn->name, &wn->policy);
 }
 
 struct wn_rocksdb *wn__database_create(const char *path, const struct wn_rocksdb_options *given,
@@ -155,6 +164,9 @@ static int adopt(struct wn_rocksdb *wn)
 	for (size_t i = 0; !err && !wn->read_only && i < engine->owned_count; i++) {
 		uint64_t owner = engine->owned[i].owner;
 
+		/* They are in order: once a table. */
+		if (i > 0 && engine->owned[i - 1].owner == owner)
+			continue;
 		if (!wn__is_table(owner, tables, count))
 			wn__worker_retire(engine, owner);
 	}
@@ -164,12 +176,16 @@ static int adopt(struct wn_rocksdb *wn)
 
 int wn__database_claim(struct wn_rocksdb *wn)
 {
+	int err;
+
 	if (!wn->directory || wn->read_only)
 		return 0;
-	if (mkdir(wn->directory, 0700) < 0 && errno != EEXIST)
-		return errno;
-	wn__state_claim(wn->directory, wn->path);
-	return wn->secret_is_new ? wn__save_secret(wn->directory, wn->secret) : 0;
+	err = wn__state_lock(wn->directory, &wn->lock);
+	if (!err)
+		err = wn__state_claim(wn->directory, wn->path);
+	if (!err && wn->secret_is_new)
+		err = wn__save_secret(wn->directory, wn->secret);
+	return err;
 }
 
 int wn__database_open_store(struct wn_rocksdb *wn, rocksdb_column_family_handle_t *family)
@@ -201,12 +217,16 @@ void wn__database_finish(struct wn_rocksdb *wn)
 		wn__engine_charge(wn->engine, NULL, NULL);
 	}
 	wn__shim_destroy_charge(wn->charge);
-	if (wn->policy)
+	if (wn->policy) {
+		wn__policy_leave_engine(wn->policy);
 		wn__policy_release(wn->policy);
+	}
 	wn__engine_release(wn->engine);
 	wn_secret_destroy(wn->secret);
+	wn__state_unlock(wn->lock);
 	free(wn->directory);
 	free(wn->filter);
+	free(wn->name);
 	free(wn->path);
 	free(wn);
 }
@@ -275,7 +295,7 @@ static bool open_all(struct wn_rocksdb *wn, const rocksdb_options_t *options,
 	if (!err)
 		err = wn__database_open_store(wn, wn->family);
 	if (err)
-		wn__set_error(errptr, wn->directory ? wn->directory : wn->path, wn_strerror(err));
+		wn__set_open_error(errptr, wn, err);
 	return !err;
 }
 

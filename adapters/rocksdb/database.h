@@ -29,8 +29,10 @@ struct wn_rocksdb {
 	bool read_only;
 	struct wn_rocksdb_options given; /* its strings are no longer there */
 	char *filter;                    /* copy; NULL: the default */
-	char *path;
+	char *path;      /* as given */
+	char *name;      /* the same for every way to write the path */
 	char *directory; /* NULL: the store is in memory */
+	struct wn__state_lock *lock; /* on the directory; or NULL */
 	struct wn__engine *engine;
 	struct wn__policy *policy;
 	struct wn_secret *secret;
@@ -50,6 +52,9 @@ struct wn__families {
 
 /* "winnow: what: why", for rocksdb_free(); an older message is freed. */
 void wn__set_error(char **errptr, const char *what, const char *why);
+
+/* What keeps the directory beside the database, or the store, from being opened. */
+void wn__set_open_error(char **errptr, const struct wn_rocksdb *wn, int err);
 
 /* ---- database.c --------------------------------------------------------- */
 

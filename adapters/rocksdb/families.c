@@ -37,6 +37,7 @@ rocksdb_options_t *wn__family_options(const rocksdb_options_t *like)
 	rocksdb_options_set_compression(options, rocksdb_no_compression);
 	rocksdb_options_set_write_buffer_size(options, 64 << 10);
 	rocksdb_options_set_disable_auto_compactions(options, 1);
+	wn__shim_index_whole_keys(options);
 	if (like)
 		wn__shim_share_cache(like, options);
 	return options;
@@ -49,17 +50,23 @@ rocksdb_options_t *wn_rocksdb_reversemap_options(void)
 
 /* ---- options with winnow's policy --------------------------------------- */
 
-static void retire_file(void *engine, uint64_t file)
+static bool is_own_database(void *policy, const char *path)
 {
-	wn__worker_retire(engine, file);
+	return wn__policy_is_of(policy, path);
 }
 
-static void release_engine(void *engine)
+static void retire_file(void *policy, uint64_t file)
 {
+	struct wn__engine *engine = wn__policy_engine(policy);
+
+	if (engine)
+		wn__worker_retire(engine, file);
 	wn__engine_release(engine);
 }
 
-static const struct wn__listener_calls listener_calls = {retire_file, release_engine};
+/* The listener is the policy. */
+static const struct wn__listener_calls listener_calls = {is_own_database, retire_file,
+							 wn__policy_release};
 
 static int change_options(struct wn_rocksdb *wn, rocksdb_options_t *options, bool listen)
 {
@@ -71,7 +78,7 @@ static int change_options(struct wn_rocksdb *wn, rocksdb_options_t *options, boo
 	if (!wn->charge)
 		wn->charge = wn__shim_create_charge(options);
 	result = wn__shim_change_options(options, shown, listen ? &listener_calls : NULL,
-					 listen ? wn__engine_hold(wn->engine) : NULL);
+					 listen ? wn__policy_hold(wn->policy) : NULL);
 	if (result == WN__SHIM_OK)
 		return 0;
 	return result == WN__SHIM_NO_MEMORY ? ENOMEM : WN_ERR_INVALID;

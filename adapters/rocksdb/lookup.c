@@ -1,13 +1,23 @@
 /* lookup.c - lookups that teach: RocksDB's own, with a trace around them. */
 #include "database.h"
 
+#define BLOCK_CACHE_TIER 1 /* RocksDB's kBlockCacheTier, which its C interface does not name */
+
+/* A lookup that failed teaches nothing, and neither does one that must not read from disk: to
+ * learn from it might. */
+static bool teaches_nothing(const rocksdb_readoptions_t *options, const char *error)
+{
+	return error || rocksdb_readoptions_get_read_tier((rocksdb_readoptions_t *)options) ==
+				BLOCK_CACHE_TIER;
+}
+
 char *wn_rocksdb_get(struct wn_rocksdb *wn, const rocksdb_readoptions_t *options, const char *key,
 		     size_t size, size_t *value_sizep, char **errptr)
 {
 	bool traced = wn__engine_begin_lookup();
 	char *value = rocksdb_get(wn->rocks, options, key, size, value_sizep, errptr);
 
-	wn__engine_end_lookup(wn->engine, traced, value, *errptr);
+	wn__engine_end_lookup(wn->engine, traced, value, teaches_nothing(options, *errptr));
 	return value;
 }
 
@@ -18,7 +28,7 @@ char *wn_rocksdb_get_cf(struct wn_rocksdb *wn, const rocksdb_readoptions_t *opti
 	bool traced = wn__engine_begin_lookup();
 	char *value = rocksdb_get_cf(wn->rocks, options, family, key, size, value_sizep, errptr);
 
-	wn__engine_end_lookup(wn->engine, traced, value, *errptr);
+	wn__engine_end_lookup(wn->engine, traced, value, teaches_nothing(options, *errptr));
 	return value;
 }
 
@@ -29,7 +39,7 @@ rocksdb_pinnableslice_t *wn_rocksdb_get_pinned(struct wn_rocksdb *wn,
 	bool traced = wn__engine_begin_lookup();
 	rocksdb_pinnableslice_t *value = rocksdb_get_pinned(wn->rocks, options, key, size, errptr);
 
-	wn__engine_end_lookup(wn->engine, traced, value, *errptr);
+	wn__engine_end_lookup(wn->engine, traced, value, teaches_nothing(options, *errptr));
 	return value;
 }
 
@@ -42,14 +52,15 @@ rocksdb_pinnableslice_t *wn_rocksdb_get_pinned_cf(struct wn_rocksdb *wn,
 	rocksdb_pinnableslice_t *value =
 		rocksdb_get_pinned_cf(wn->rocks, options, family, key, size, errptr);
 
-	wn__engine_end_lookup(wn->engine, traced, value, *errptr);
+	wn__engine_end_lookup(wn->engine, traced, value, teaches_nothing(options, *errptr));
 	return value;
 }
 
 /* ---- many keys ---------------------------------------------------------- */
 
-static void end_batch(struct wn_rocksdb *wn, bool traced, size_t count, const char *const *keys,
-		      const size_t *sizes, void *const *values, char *const *errors)
+static void end_batch(struct wn_rocksdb *wn, const rocksdb_readoptions_t *options, bool traced,
+		      size_t count, const char *const *keys, const size_t *sizes,
+		      void *const *values, char *const *errors)
 {
 	uint32_t secret_id = wn_secret_id(wn->secret);
 	struct wn__batch batch;
@@ -57,7 +68,7 @@ static void end_batch(struct wn_rocksdb *wn, bool traced, size_t count, const ch
 	wn__engine_end_batch(wn->engine, traced, &batch);
 	for (size_t i = 0; i < count; i++)
 		wn__batch_confirm(&batch, secret_id, wn_hash(wn->secret, keys[i], sizes[i]),
-				  values[i], errors[i]);
+				  values[i], teaches_nothing(options, errors[i]));
 }
 
 void wn_rocksdb_multi_get(struct wn_rocksdb *wn, const rocksdb_readoptions_t *options,
@@ -67,7 +78,7 @@ void wn_rocksdb_multi_get(struct wn_rocksdb *wn, const rocksdb_readoptions_t *op
 	bool traced = wn__engine_begin_lookup();
 
 	rocksdb_multi_get(wn->rocks, options, count, keys, sizes, valuesp, value_sizesp, errorsp);
-	end_batch(wn, traced, count, keys, sizes, (void *const *)valuesp, errorsp);
+	end_batch(wn, options, traced, count, keys, sizes, (void *const *)valuesp, errorsp);
 }
 
 void wn_rocksdb_multi_get_cf(struct wn_rocksdb *wn, const rocksdb_readoptions_t *options,
@@ -79,7 +90,7 @@ void wn_rocksdb_multi_get_cf(struct wn_rocksdb *wn, const rocksdb_readoptions_t 
 
 	rocksdb_multi_get_cf(wn->rocks, options, families, count, keys, sizes, valuesp,
 			     value_sizesp, errorsp);
-	end_batch(wn, traced, count, keys, sizes, (void *const *)valuesp, errorsp);
+	end_batch(wn, options, traced, count, keys, sizes, (void *const *)valuesp, errorsp);
 }
 
 void wn_rocksdb_batched_multi_get_cf(struct wn_rocksdb *wn, const rocksdb_readoptions_t *options,
@@ -92,5 +103,5 @@ void wn_rocksdb_batched_multi_get_cf(struct wn_rocksdb *wn, const rocksdb_readop
 
 	rocksdb_batched_multi_get_cf(wn->rocks, options, family, count, keys, sizes, valuesp,
 				     errorsp, sorted_input);
-	end_batch(wn, traced, count, keys, sizes, (void *const *)valuesp, errorsp);
+	end_batch(wn, options, traced, count, keys, sizes, (void *const *)valuesp, errorsp);
 }

@@ -9,6 +9,7 @@
 
 #include "alloc.h"
 #include "policy.h"
+#include "state.h"
 
 #define ID_PREFIX "winnow."
 #define DEFAULT_OPTIONS "aqf"
@@ -55,13 +56,12 @@ static void describe_learning(struct wn__engine *engine, struct wn_rocksdb_stats
 	statsp->map_reads = stats.map_reads;
 	statsp->saves = stats.saves;
 	statsp->save_failures = stats.save_failures;
-	statsp->rebuilt = stats.rebuilt;
-	statsp->rebuild_failures = stats.rebuild_failures;
 }
 
 void wn__policy_describe(struct wn__policy *policy, struct wn_rocksdb_stats *statsp)
 {
 	struct wn__counters *counters = policy ? &policy->counters : &of_all_policies;
+	struct wn__engine *engine;
 
 	*statsp = (struct wn_rocksdb_stats){
 		.filters_built = get_count(counters, WN__FILTERS_BUILT),
@@ -72,8 +72,10 @@ void wn__policy_describe(struct wn__policy *policy, struct wn_rocksdb_stats *sta
 		.readers_foreign = get_count(counters, WN__READERS_FOREIGN),
 		.readers_refused = get_count(counters, WN__READERS_REFUSED),
 	};
-	if (policy && policy->engine)
-		describe_learning(policy->engine, statsp);
+	engine = policy ? wn__policy_engine(policy) : NULL;
+	if (engine)
+		describe_learning(engine, statsp);
+	wn__engine_release(engine);
 }
 
 int wn_rocksdb_filterpolicy_stats(const rocksdb_filterpolicy_t *shown,
@@ -103,9 +105,48 @@ void wn__policy_release(void *held)
 	if (atomic_fetch_sub_explicit(&policy->references, 1, memory_order_acq_rel) != 1)
 		return;
 	wn__engine_release(policy->engine);
+	wn__learned_destroy(policy->learned);
+	pthread_mutex_destroy(&policy->lock);
 	wn_config_destroy(policy->config);
 	wn_secret_destroy(policy->secret);
+	free(policy->database);
 	free(policy);
+}
+
+struct wn__engine *wn__policy_engine(struct wn__policy *policy)
+{
+	struct wn__engine *engine;
+
+	pthread_mutex_lock(&policy->lock);
+	engine = policy->engine ? wn__engine_hold(policy->engine) : NULL;
+	pthread_mutex_unlock(&policy->lock);
+	return engine;
+}
+
+void wn__policy_leave_engine(struct wn__policy *policy)
+{
+	struct wn__engine *engine;
+
+	pthread_mutex_lock(&policy->lock);
+	engine = policy->engine;
+	policy->engine = NULL;
+	pthread_mutex_unlock(&policy->lock);
+	wn__engine_release(engine);
+}
+
+bool wn__policy_is_of(const struct wn__policy *policy, const char *path)
+{
+	char *canonical;
+	bool same;
+
+	if (!policy->database)
+		return false;
+	if (strcmp(path, policy->database) == 0)
+		return true;
+	canonical = wn__state_canonical(path);
+	same = canonical && strcmp(canonical, policy->database) == 0;
+	free(canonical);
+	return same;
 }
 
 static int create_secret(const struct wn_secret *given, struct wn_secret **secretp)
@@ -167,8 +208,10 @@ static int create_policy(const char *options, const struct wn_secret *secret,
 	int err = ENOMEM;
 
 	*policyp = NULL;
-	if (!policy)
+	if (!policy || pthread_mutex_init(&policy->lock, NULL) != 0) {
+		free(policy);
 		return err;
+	}
 	atomic_store_explicit(&policy->references, 1, memory_order_relaxed);
 	err = wn_config_parse(options, NULL, 0, &policy->config);
 	if (!err)
@@ -227,8 +270,20 @@ rocksdb_filterpolicy_t *wn__policy_show(struct wn__policy *policy, const char *o
 	return shown;
 }
 
+static int join_engine(struct wn__policy *policy, struct wn__engine *engine, const char *database)
+{
+	policy->database = wn__alloc(strlen(database) + 1);
+	if (!policy->database)
+		return ENOMEM;
+	strcpy(policy->database, database);
+	policy->engine = wn__engine_hold(engine);
+	policy->learned = wn__learned_hold(engine->learned);
+	return 0;
+}
+
 int wn__policy_create(const char *options, const struct wn_secret *secret,
-		      struct wn__engine *engine, struct wn__policy **policyp)
+		      struct wn__engine *engine, const char *database,
+		      struct wn__policy **policyp)
 {
 	int err;
 
@@ -237,7 +292,11 @@ int wn__policy_create(const char *options, const struct wn_secret *secret,
 		return WN_ERR_MISMATCH;
 	err = create_policy(wn__filter_options(options), secret, policyp);
 	if (!err && engine)
-		(*policyp)->engine = wn__engine_hold(engine);
+		err = join_engine(*policyp, engine, database);
+	if (err && *policyp) {
+		wn__policy_release(*policyp);
+		*policyp = NULL;
+	}
 	return err;
 }
 
@@ -245,7 +304,7 @@ int wn_rocksdb_filterpolicy(const char *options, const struct wn_secret *secret,
 			    rocksdb_filterpolicy_t **policyp)
 {
 	struct wn__policy *policy;
-	int err = wn__policy_create(options, secret, NULL, &policy);
+	int err = wn__policy_create(options, secret, NULL, NULL, &policy);
 
 	*policyp = NULL;
 	if (err)

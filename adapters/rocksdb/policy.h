@@ -8,7 +8,9 @@
  *
  * RocksDB owns all three. Readers lie in the block cache, which may be shared with other
  * databases and then outlives this one's policy: builders and readers hold a reference to
- * their policy, and the last one gone frees it. */
+ * their policy, and the last one gone frees it. A policy is small. What is large, the engine,
+ * leaves it when the database is closed, so that no reader keeps a closed database in memory;
+ * what was learned stays for as long as there are readers of it. */
 #ifndef WN_ROCKSDB_POLICY_H
 #define WN_ROCKSDB_POLICY_H
 
@@ -49,7 +51,11 @@ struct wn__policy {
 	struct wn_secret *secret;
 	struct wn__measures measures;
 	struct wn__counters counters;
-	struct wn__engine *engine; /* held; NULL: the filters of this policy do not learn */
+	/* NULL, all three: the filters of this policy do not learn. */
+	char *database;              /* its path, canonical */
+	struct wn__learned *learned; /* held */
+	pthread_mutex_t lock;        /* of the engine alone */
+	struct wn__engine *engine;   /* held; NULL also once the database is closed */
 };
 
 /* The last release frees. */
@@ -59,10 +65,21 @@ void wn__policy_release(void *policy);
 /* NULL means the default. */
 const char *wn__filter_options(const char *options);
 
-/* A policy with filters of these options, as wn_rocksdb_filterpolicy() takes them, that learn
- * by `engine` (held, may be NULL). The caller has the one reference. */
+/* A policy with filters of these options, as wn_rocksdb_filterpolicy() takes them. They learn by
+ * `engine` (held), which is that of the database with this canonical path (copied); or both are
+ * NULL. The caller has the one reference. */
 int wn__policy_create(const char *options, const struct wn_secret *secret,
-		      struct wn__engine *engine, struct wn__policy **policyp);
+		      struct wn__engine *engine, const char *database,
+		      struct wn__policy **policyp);
+
+/* The engine, to be released; NULL: there is none, or none any more. */
+struct wn__engine *wn__policy_engine(struct wn__policy *policy);
+
+/* The database is being closed: let go of the engine. What was learned stays. */
+void wn__policy_leave_engine(struct wn__policy *policy);
+
+/* Is this the path of the policy's database? */
+bool wn__policy_is_of(const struct wn__policy *policy, const char *path);
 
 /* As RocksDB sees it; it holds the policy, whose options these are. NULL: no memory. */
 rocksdb_filterpolicy_t *wn__policy_show(struct wn__policy *policy, const char *options);

@@ -5,6 +5,7 @@
 #include <winnow/filter.h>
 
 #include "alloc.h"
+#include "kind.h"
 #include "policy.h"
 
 /* Shorter than any filter of RocksDB's that denies something. What is that short was cut off,
@@ -14,10 +15,9 @@
 struct reader {
 	struct wn__policy *policy;
 	struct wn_filter *filter; /* its secret is borrowed from the policy, if it is that one */
-	struct wn__lessons *lessons; /* NULL: it does not learn key by key */
-	struct wn__rebuild *rebuild; /* NULL: it is not built again */
-	bool learns;                 /* one of the two */
+	struct wn__lessons *lessons; /* NULL: it does not learn */
 	struct wn__run run;          /* what the trace is told; only if it learns */
+	bool tells_queries;          /* to the trace */
 };
 
 bool wn__reader_is_foreign(void *shared, struct wn__bytes block)
@@ -31,20 +31,15 @@ bool wn__reader_is_foreign(void *shared, struct wn__bytes block)
 /* Whatever fails here, the filter is asked as it was built. */
 static void open_learned(struct reader *reader, struct wn__bytes block)
 {
-	struct wn__engine *engine = reader->policy->engine;
+	struct wn__learned *learned = reader->policy->learned;
 	struct wn_block_info info;
 
-	reader->learns = false;
 	reader->lessons = NULL;
-	reader->rebuild = NULL;
-	if (!engine || wn_block_read(block.data, block.size, WN_CHECK_HEADER, &info, NULL) ||
+	reader->tells_queries = learned && wn__config_wants_costs(reader->policy->config);
+	if (!learned || wn_block_read(block.data, block.size, WN_CHECK_HEADER, &info, NULL) ||
 	    wn__run_of_block(&info, &reader->run))
 		return;
-	if (!reader->run.rebuilds)
-		wn__filter_lessons(engine->learned, reader->filter, &reader->lessons);
-	else if (engine->rebuilds)
-		reader->rebuild = wn__rebuild_acquire(engine->rebuilds, reader->run.id);
-	reader->learns = reader->lessons || reader->rebuild;
+	wn__filter_lessons(learned, reader->filter, &reader->lessons);
 }
 
 void *wn__reader_open(void *shared, struct wn__bytes block)
@@ -72,7 +67,6 @@ void wn__reader_close(void *given)
 	if (!reader)
 		return;
 	wn__lessons_release(reader->lessons);
-	wn__rebuild_release(reader->rebuild);
 	wn_filter_close(reader->filter);
 	wn__policy_release(reader->policy);
 	free(reader);
@@ -82,8 +76,7 @@ static bool ask_and_note(const struct reader *reader, struct wn_hash hash)
 {
 	struct wn_match match;
 
-	if (!wn__filter_query_learned(reader->filter, reader->lessons, hash, &match) ||
-	    !wn__rebuild_query(reader->rebuild, hash))
+	if (!wn__filter_query_learned(reader->filter, reader->lessons, hash, &match))
 		return false;
 	if (wn__trace_depth() > 0)
 		wn__trace_note(&reader->run, hash, &match);
@@ -93,13 +86,18 @@ static bool ask_and_note(const struct reader *reader, struct wn_hash hash)
 bool wn__reader_query(const void *given, struct wn__bytes key)
 {
 	const struct reader *reader = given;
+	const struct wn_secret *secret;
+	struct wn_hash hash;
 
 	if (!reader)
 		return true;
-	if (!reader->learns)
-		return wn_filter_query(reader->filter, key.data, key.size, NULL);
-	return ask_and_note(reader,
-			    wn_hash(wn_filter_secret(reader->filter), key.data, key.size));
+	secret = wn_filter_secret(reader->filter);
+	hash = wn_hash(secret, key.data, key.size);
+	if (reader->tells_queries)
+		wn__trace_ask(wn_secret_id(secret), hash);
+	if (!reader->lessons)
+		return wn_filter_query_hash(reader->filter, hash, NULL);
+	return ask_and_note(reader, hash);
 }
 
 void wn__reader_query_batch(const void *given, const struct wn__bytes *keys, size_t count,
@@ -112,6 +110,6 @@ void wn__reader_query_batch(const void *given, const struct wn__bytes *keys, siz
 	for (size_t i = 0; i < count && filter; i++)
 		hashes[i] = wn_hash(wn_filter_secret(filter), keys[i].data, keys[i].size);
 	wn_filter_query_batch(filter, hashes, count, answersp);
-	for (size_t i = 0; i < count && filter && reader->learns; i++)
+	for (size_t i = 0; i < count && filter && reader->lessons; i++)
 		answersp[i] = answersp[i] && ask_and_note(reader, hashes[i]);
 }

@@ -75,7 +75,9 @@ static void remove_state(const char *path, char **errptr)
 	int err = directory ? wn__state_remove(directory) : ENOMEM;
 
 	if (err)
-		wn__set_error(errptr, directory ? directory : path, wn_strerror(err));
+		wn__set_error(errptr, directory ? directory : path,
+			      err == EBUSY ? "the directory is in use: the database is open" :
+					     wn_strerror(err));
 	free(directory);
 }
 

@@ -54,8 +54,6 @@ static const struct field fields[] = {
 	COUNTER(map_misses, "False positives whose stored key is not known"),
 	COUNTER(queue_drops, "False positives that found the queue full"),
 	COUNTER(carried_over, "Known false positives that new filters were built against"),
-	COUNTER(rebuilt, "Filters built again to learn"),
-	COUNTER(rebuild_failures, "Filters that could not be built again"),
 	GAUGE(lessons, "Lessons in memory"),
 	GAUGE(learned_bytes, "Memory that lessons take"),
 	COUNTER(lessons_dropped, "Lessons dropped for want of room"),

@@ -6,6 +6,7 @@
  * No exception leaves this file: RocksDB's threads would not catch it. */
 #include "shim.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -13,6 +14,7 @@
 #include <mutex>
 #include <new>
 #include <string>
+#include <vector>
 
 /* RocksDB's classes are RocksDB's: what they are made of must not be looked for here. */
 #pragma GCC visibility push(default)
@@ -258,18 +260,52 @@ private:
 	void *const policy_;
 };
 
-thread_local uint64_t building = 0;
+/* What this thread is about to write, and whose it is. */
+struct Building {
+	const void *listener;
+	uint64_t file;
+};
+
+thread_local Building building = {nullptr, 0};
+
+/* All listeners of ours, so that they can be told from others' without type information. A
+ * name would tell, too, but RocksDB writes it to the OPTIONS file, and then a RocksDB without
+ * winnow refuses that file. */
+class Listener;
+std::mutex listeners_lock;
+Listener *listeners = nullptr;
 
 class Listener final : public rocks::EventListener {
 public:
 	Listener(const struct wn__listener_calls *calls, void *listener)
 		: calls_(calls), listener_(listener)
 	{
+		const std::lock_guard<std::mutex> guard(listeners_lock);
+
+		next_ = listeners;
+		listeners = this;
 	}
 
 	~Listener() override
 	{
 		calls_->release(listener_);
+
+		const std::lock_guard<std::mutex> guard(listeners_lock);
+		Listener **at = &listeners;
+
+		while (*at != this)
+			at = &(*at)->next_;
+		*at = next_;
+	}
+
+	static bool is_one(const rocks::EventListener *other)
+	{
+		const std::lock_guard<std::mutex> guard(listeners_lock);
+		const Listener *at = listeners;
+
+		while (at != nullptr && at != other)
+			at = at->next_;
+		return at != nullptr;
 	}
 
 	Listener(const Listener &) = delete;
@@ -277,33 +313,40 @@ public:
 
 	void OnTableFileCreationStarted(const rocks::TableFileCreationBriefInfo &info) override
 	{
-		building = wn__shim_file_number(info.file_path.c_str());
+		if (is_own(info.db_name))
+			building = {listener_, wn__shim_file_number(info.file_path.c_str())};
 	}
 
 	/* A table that came to nothing is removed without a word. */
 	void OnTableFileCreated(const rocks::TableFileCreationInfo &info) override
 	{
-		building = 0;
+		building = {nullptr, 0};
 		if (!info.status.ok())
-			report_end(info.file_path);
+			report_end(info.db_name, info.file_path);
 	}
 
 	void OnTableFileDeleted(const rocks::TableFileDeletionInfo &info) override
 	{
-		report_end(info.file_path);
+		report_end(info.db_name, info.file_path);
 	}
 
 private:
-	void report_end(const std::string &path)
+	bool is_own(const std::string &database) const
+	{
+		return calls_->is_own(listener_, database.c_str());
+	}
+
+	void report_end(const std::string &database, const std::string &path)
 	{
 		const uint64_t file = wn__shim_file_number(path.c_str());
 
-		if (file != 0)
+		if (file != 0 && is_own(database))
 			calls_->deleted(listener_, file);
 	}
 
 	const struct wn__listener_calls *const calls_;
 	void *const listener_;
+	Listener *next_;
 };
 
 /* Built for memtables, and of use for any memory: without a limit of its own it does nothing
@@ -354,6 +397,18 @@ std::shared_ptr<rocks::Cache> cache_of(const rocksdb_options_t *options)
 	return table != nullptr ? table->block_cache : nullptr;
 }
 
+void replace_listener(std::vector<std::shared_ptr<rocks::EventListener>> *all,
+		      const std::shared_ptr<rocks::EventListener> &listener)
+{
+	all->reserve(all->size() + 1);
+	all->erase(std::remove_if(all->begin(), all->end(),
+				  [](const std::shared_ptr<rocks::EventListener> &other) {
+					  return Listener::is_one(other.get());
+				  }),
+		   all->end());
+	all->push_back(listener);
+}
+
 enum wn__shim_result change_options(rocks::Options *options,
 				    std::unique_ptr<const rocks::FilterPolicy> policy,
 				    const std::shared_ptr<rocks::EventListener> &listener)
@@ -370,7 +425,7 @@ enum wn__shim_result change_options(rocks::Options *options,
 	std::shared_ptr<rocks::TableFactory> factory(rocks::NewBlockBasedTableFactory(table));
 
 	if (listener != nullptr)
-		options->listeners.push_back(listener);
+		replace_listener(&options->listeners, listener);
 	options->table_factory = std::move(factory);
 	return WN__SHIM_OK;
 }
@@ -441,9 +496,9 @@ uint64_t wn__shim_file_number(const char *path)
 	return strtoull(name != nullptr ? name + 1 : path, nullptr, 10);
 }
 
-uint64_t wn__shim_building(void)
+uint64_t wn__shim_building(const void *listener)
 {
-	return building;
+	return building.listener == listener ? building.file : 0;
 }
 
 enum wn__shim_result wn__shim_change_options(rocksdb_options_t *options,
@@ -494,6 +549,20 @@ void wn__shim_charge(void *charge, uint64_t bytes)
 	}
 }
 
+namespace {
+
+/* For tables of winnow's own. */
+rocks::BlockBasedTableOptions own_tables()
+{
+	rocks::BlockBasedTableOptions own;
+
+	own.index_shortening =
+		rocks::BlockBasedTableOptions::IndexShorteningMode::kNoShortening;
+	return own;
+}
+
+} // namespace
+
 void wn__shim_share_cache(const rocksdb_options_t *from, rocksdb_options_t *to)
 {
 	const std::shared_ptr<rocks::Cache> cache = cache_of(from);
@@ -501,13 +570,43 @@ void wn__shim_share_cache(const rocksdb_options_t *from, rocksdb_options_t *to)
 	if (cache == nullptr)
 		return;
 	try {
-		rocks::BlockBasedTableOptions own;
+		rocks::BlockBasedTableOptions own = own_tables();
 
 		own.block_cache = cache;
 		options_of(to)->table_factory.reset(rocks::NewBlockBasedTableFactory(own));
 	} catch (...) {
 		/* Then it has a cache of its own. */
 	}
+}
+
+void wn__shim_index_whole_keys(rocksdb_options_t *options)
+{
+	try {
+		options_of(options)->table_factory.reset(
+			rocks::NewBlockBasedTableFactory(own_tables()));
+	} catch (...) {
+		/* Then a lookup reads two pages now and then. */
+	}
+}
+
+namespace {
+
+/* Until 7.x or so true by default; some day the option will be gone. */
+template <typename Options>
+auto leave_unchanged(Options *options, int) -> decltype(options->write_global_seqno, void())
+{
+	options->write_global_seqno = false;
+}
+
+template <typename Options> void leave_unchanged(Options *, long)
+{
+}
+
+} // namespace
+
+void wn__shim_ingest_unchanged(rocksdb_ingestexternalfileoptions_t *options)
+{
+	leave_unchanged(reinterpret_cast<rocks::IngestExternalFileOptions *>(options), 0);
 }
 
 void wn__shim_register(wn__make_policy_fn *make)

@@ -70,8 +70,11 @@ void *wn__shim_policy(const rocksdb_filterpolicy_t *policy);
 
 /* ---- databases that learn ----------------------------------------------- */
 
-/* What a database tells of its tables, by file number, on any thread of RocksDB's. */
+/* What a database tells of its tables, by file number, on any thread of RocksDB's. Options may
+ * be used for several databases, and then each of them tells the same listener: file numbers
+ * mean nothing unless is_own() says that the database of this path is the listener's. */
 struct wn__listener_calls {
+	bool (*is_own)(void *listener, const char *path);
 	void (*deleted)(void *listener, uint64_t file);
 	void (*release)(void *listener);
 };
@@ -83,8 +86,9 @@ enum wn__shim_result {
 };
 
 /* Change `options`: the block-based table's filter policy becomes `policy`, and there is one
- * more listener (calls NULL: there is not). Policy and listener are taken, also on failure,
- * which leaves the options as they were. */
+ * more listener (calls NULL: there is not). A listener that an earlier call put there goes, as
+ * the earlier policy does. Policy and listener are taken, also on failure, which leaves the
+ * options as they were. */
 enum wn__shim_result wn__shim_change_options(rocksdb_options_t *options,
 					     rocksdb_filterpolicy_t *policy,
 					     const struct wn__listener_calls *calls,
@@ -93,6 +97,14 @@ enum wn__shim_result wn__shim_change_options(rocksdb_options_t *options,
 /* Let the block-based tables of `to` use the block cache of `from`, if that has one. */
 void wn__shim_share_cache(const rocksdb_options_t *from, rocksdb_options_t *to);
 
+/* Tables that are written with these options have their keys in the index as they are, not
+ * shortened. Other settings of their tables are RocksDB's defaults. */
+void wn__shim_index_whole_keys(rocksdb_options_t *options);
+
+/* Let RocksDB note an ingested file's sequence number in its manifest, and not write it into
+ * the file. */
+void wn__shim_ingest_unchanged(rocksdb_ingestexternalfileoptions_t *options);
+
 /* Charges memory to the block cache of these options' tables. NULL: there is no such cache, or
  * no memory. It keeps the cache, so nothing in the cache may keep it. */
 void *wn__shim_create_charge(const rocksdb_options_t *options);
@@ -100,9 +112,9 @@ void wn__shim_destroy_charge(void *charge); /* NULL is fine */
 /* Charge so much, and no longer what was charged before. Any thread. */
 void wn__shim_charge(void *charge, uint64_t bytes);
 
-/* The number of the table file that this thread is about to write, as the listener was told;
- * 0: none. */
-uint64_t wn__shim_building(void);
+/* The number of the table file that this thread is about to write, as this listener was told by
+ * its own database; 0: none. */
+uint64_t wn__shim_building(const void *listener);
 
 /* The number in a table file's path; 0: it has none. */
 uint64_t wn__shim_file_number(const char *path);

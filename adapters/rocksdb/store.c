@@ -8,6 +8,7 @@
 
 #include "../../reversemap/column_family.h"
 #include "alloc.h"
+#include "block_build.h"
 #include "store.h"
 
 struct store {
@@ -66,17 +67,38 @@ static int store_put(struct wn__runs *runs, const struct wn__run *run,
 	return err;
 }
 
+static void store_put_many(struct wn__runs *runs, struct wn__run_put *puts, size_t count)
+{
+	struct store *store = to_store(runs);
+	struct wn__runs *part;
+
+	pthread_rwlock_rdlock(&store->lock);
+	part = store->family ? store->family : store->files;
+	for (size_t i = 0; i < count; i++) {
+		if (store->whole_hashes)
+			puts[i].hash_bytes = 16;
+		if (!part && !puts[i].err)
+			puts[i].err = WN_ERR_READONLY;
+	}
+	if (part)
+		wn__runs_put_all(part, puts, count);
+	sum_up(store);
+	pthread_rwlock_unlock(&store->lock);
+}
+
 static int store_lookup(struct wn__runs *runs, const struct wn__run *run, uint64_t minirun,
-			uint32_t rank, struct wn__run_entry *entryp)
+			uint32_t rank, struct wn__run_entry *entries, size_t max, size_t *countp)
 {
 	struct store *store = to_store(runs);
 	int err = WN_ERR_NOT_FOUND;
 
 	pthread_rwlock_rdlock(&store->lock);
 	if (store->family)
-		err = store->family->ops->lookup(store->family, run, minirun, rank, entryp);
+		err = store->family->ops->lookup(store->family, run, minirun, rank, entries, max,
+						 countp);
 	if (err == WN_ERR_NOT_FOUND && store->files)
-		err = store->files->ops->lookup(store->files, run, minirun, rank, entryp);
+		err = store->files->ops->lookup(store->files, run, minirun, rank, entries, max,
+						countp);
 	sum_up(store);
 	pthread_rwlock_unlock(&store->lock);
 	return err;
@@ -111,6 +133,23 @@ static int store_drop(struct wn__runs *runs, const unsigned char *id)
 	sum_up(store);
 	pthread_rwlock_unlock(&store->lock);
 	return err == WN_ERR_NOT_FOUND ? files_err : err;
+}
+
+static size_t store_drop_many(struct wn__runs *runs, const unsigned char (*ids)[WN_BLOCK_ID_SIZE],
+			      size_t count)
+{
+	struct store *store = to_store(runs);
+	size_t dropped = 0;
+
+	pthread_rwlock_rdlock(&store->lock);
+	if (store->family)
+		dropped = wn__runs_drop_all(store->family, ids, count);
+	/* A run is in one of the two; few are in files. */
+	if (store->files && dropped < count)
+		dropped += wn__runs_drop_all(store->files, ids, count);
+	sum_up(store);
+	pthread_rwlock_unlock(&store->lock);
+	return dropped;
 }
 
 static int append_list(struct wn__runs *part, struct wn__run_info **infosp, size_t *countp)
@@ -176,6 +215,8 @@ static const struct wn__runs_ops store_ops = {
 	.lookup = store_lookup,
 	.stream = store_stream,
 	.drop = store_drop,
+	.put_many = store_put_many,
+	.drop_many = store_drop_many,
 	.list = store_list,
 	.destroy = store_destroy,
 };
@@ -251,21 +292,52 @@ static int take_hashes(void *arg, const struct wn__run_info *info, const struct 
 	return 0;
 }
 
-static int move_run(struct store *store, const struct wn__run_info *info)
+static int take_run(struct store *store, const struct wn__run_info *info, struct wn__run_put *put)
 {
 	struct hashes taken = {.room = info->run.key_count};
 	int err;
 
 	taken.all = wn__alloc((taken.room + 1) * sizeof(*taken.all));
+	*put = (struct wn__run_put){&info->run, taken.all, info->hash_bytes, 0};
 	if (!taken.all)
 		return ENOMEM;
 	err = wn__runs_stream(store->files, info->run.id, take_hashes, &taken);
-	if (!err && taken.count != taken.room)
-		err = WN_ERR_CORRUPT;
-	if (!err)
-		err = wn__runs_put(store->family, &info->run, taken.all, info->hash_bytes);
-	free(taken.all);
-	return err;
+	return !err && taken.count != taken.room ? WN_ERR_CORRUPT : err;
+}
+
+/* What cannot be moved stays in its file, from where it is read as well; what cannot even be
+ * read goes. */
+static void leave_file(struct store *store, const struct wn__run_info *info, int err)
+{
+	if (!err || err == WN_ERR_CORRUPT)
+		wn__runs_drop(store->files, info->run.id);
+}
+
+/* The filters of one table, which go into the family together. */
+static void move_runs(struct store *store, const struct wn__run_info *infos, size_t count)
+{
+	struct wn__run_put *puts = wn__calloc(count, sizeof(*puts));
+	size_t good = 0;
+
+	if (!puts)
+		return;
+	for (size_t i = 0; i < count; i++) {
+		int err = take_run(store, &infos[i], &puts[good]);
+
+		if (!err) {
+			good++;
+			continue;
+		}
+		free((void *)puts[good].hashes);
+		leave_file(store, &infos[i], err);
+	}
+	wn__runs_put_many(store->family, puts, good);
+	for (size_t i = 0; i < good; i++) {
+		if (!puts[i].err)
+			wn__runs_drop(store->files, puts[i].run->id);
+		free((void *)puts[i].hashes);
+	}
+	free(puts);
 }
 
 static int compare_numbers(const void *a, const void *b)
@@ -280,23 +352,49 @@ bool wn__is_table(uint64_t number, const uint64_t *tables, size_t count)
 	return bsearch(&number, tables, count, sizeof(number), compare_numbers);
 }
 
-/* What cannot be moved stays in its file, from where it is read as well; what cannot even be
- * read goes. */
+static int compare_infos(const void *a, const void *b)
+{
+	const struct wn__run_info *left = a, *right = b;
+
+	return memcmp(left->run.id, right->run.id, WN_BLOCK_ID_SIZE);
+}
+
+/* In memory at once; one run always is. */
+#define MAX_MOVED_KEYS (1 << 19)
+
+/* How many at the beginning belong to one table. */
+static size_t count_together(const struct wn__run_info *infos, size_t count)
+{
+	uint64_t keys = infos[0].run.key_count;
+	size_t together = 1;
+
+	while (together < count &&
+	       memcmp(infos[together].run.id, infos[0].run.id, WN__ID_PREFIX_SIZE) == 0 &&
+	       (keys += infos[together].run.key_count) <= MAX_MOVED_KEYS)
+		together++;
+	return together;
+}
+
 void wn__store_move_in(struct wn__runs *runs, const uint64_t *tables, size_t count)
 {
 	struct store *store = to_store(runs);
 	struct wn__run_info *infos;
-	size_t files;
+	size_t files, wanted = 0, together;
 
 	if (!store->family || !store->files ||
 	    wn__runs_list(store->files, &infos, &files))
 		return;
 	for (size_t i = 0; i < files; i++) {
-		bool wanted = !infos[i].error && wn__is_table(infos[i].run.owner, tables, count);
-		int err = wanted ? move_run(store, &infos[i]) : 0;
-
-		if (!err || err == WN_ERR_CORRUPT)
+		if (!infos[i].error && wn__is_table(infos[i].run.owner, tables, count))
+			infos[wanted++] = infos[i];
+		else
 			wn__runs_drop(store->files, infos[i].run.id);
+	}
+	if (wanted > 0)
+		qsort(infos, wanted, sizeof(*infos), compare_infos);
+	for (size_t i = 0; i < wanted; i += together) {
+		together = count_together(infos + i, wanted - i);
+		move_runs(store, infos + i, together);
 	}
 	free(infos);
 	sum_up(store);

@@ -21,7 +21,8 @@ enum wn_error {
 	WN_ERR_CORRUPT = -7,   /* bytes that are damaged or were never ours */
 	WN_ERR_VERSION = -8,   /* ours, from a format version this library does not know */
 	WN_ERR_READONLY = -9,  /* the object cannot be changed */
-	WN_ERR_RANGE = -10     /* a counter would pass its largest value */
+	WN_ERR_RANGE = -10,    /* a counter would pass its largest value */
+	WN_ERR_STALE = -11     /* the ranks of a minirun have changed since: find it again */
 };
 
 /* A short English sentence for `error`; static storage, never NULL. */

@@ -22,6 +22,7 @@ struct wn_match {
 	uint64_t minirun; /* the minirun's id: quotient and remainder in one number */
 	uint32_t rank;    /* the fingerprint's rank within the minirun */
 	bool known;       /* false: "maybe" without a fingerprint to show for it */
+	uint64_t stamp;   /* living filters: the state of the minirun's ranks (aqf.h); else 0 */
 };
 
 /* ---- options ------------------------------------------------------------ */

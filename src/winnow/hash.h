@@ -32,7 +32,8 @@ WN_PUBLIC int wn_secret_create_random(struct wn_secret **secretp);
 
 /* Save the seed to a new file at `path`, or load it back. Saving writes and
  * syncs a temporary file beside it and renames: the file is whole or absent.
- * Loading checks length, magic and checksum: WN_ERR_CORRUPT on damage. */
+ * Loading checks length, magic and checksum: WN_ERR_CORRUPT on damage. What is not
+ * a regular file is refused: EISDIR, EINVAL. */
 WN_PUBLIC int wn_secret_save(const struct wn_secret *secret, const char *path);
 WN_PUBLIC int wn_secret_load(const char *path, struct wn_secret **secretp);
 

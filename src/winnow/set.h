@@ -44,8 +44,8 @@ WN_PUBLIC int wn_set_create(const struct wn_set_options *options, const struct w
 WN_PUBLIC void wn_set_destroy(struct wn_set *set);
 
 /* Add a key (any bytes; size 0 is a key too); a key that is there already gets its
- * count raised by one. WN_ERR_FULL: no room; what was learned takes room too, and
- * a rebuild or growing gives some. */
+ * count raised by one. So many inserts as aqf.capacity succeed, whatever was learned;
+ * WN_ERR_FULL: no room beyond that, growing gives some. */
 WN_PUBLIC int wn_set_insert(struct wn_set *set, const void *key, size_t size);
 
 /* Take one count off a key; the last one removes it. WN_ERR_NOT_FOUND if the

@@ -25,7 +25,7 @@ struct wn_sscf;
 /* Zero means default. */
 struct wn_sscf_options {
 	uint64_t capacity;      /* keys; must be given. More may be inserted: accuracy falls */
-	double bits_per_key;    /* all memory of the filter, by capacity; default 20 */
+	double bits_per_key;    /* all memory of the filter, by capacity; 4 to 1000; default 20 */
 	uint64_t vulnerable;    /* vulnerable keys to expect; default capacity / 20 */
 	double vulnerable_cost; /* their share of the costs of all negatives, up to 1;
 				 * default 0.8 */
@@ -40,7 +40,8 @@ struct wn_sscf_options {
 	double modulator_share; /* of the memory, up to 0.9 */
 };
 
-/* The caller owns *sscfp. WN_ERR_INVALID: no capacity, or options out of range. */
+/* The caller owns *sscfp. WN_ERR_INVALID: no capacity, options out of range, or so few
+ * bits (bits_per_key * capacity, less the modulator's share) that there is not one cell. */
 WN_PUBLIC int wn_sscf_create(const struct wn_sscf_options *options, struct wn_sscf **sscfp);
 WN_PUBLIC void wn_sscf_destroy(struct wn_sscf *sscf); /* NULL is fine */
 

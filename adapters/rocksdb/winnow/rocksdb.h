@@ -58,18 +58,17 @@ struct wn_rocksdb_stats {
 	uint64_t carried_over;      /* known false positives that new filters were built against;
 				     * counted again for each filter */
 	uint64_t lessons;           /* in memory now */
-	uint64_t learned_bytes;     /* they take, and their readers' part; rebuilt filters, too */
-	uint64_t lessons_dropped;   /* for the budget */
+	uint64_t learned_bytes;     /* they take, and their readers' part; within the budget */
+	uint64_t lessons_dropped;   /* for the budget, or not learned for it */
 	uint64_t repeated_false_positives; /* reported before: of the same key, by the same filter,
 					    * among the last 65,536 or so */
-	uint64_t negatives;         /* keys known to hurt, for the filters built next */
+	uint64_t negatives;         /* keys known to hurt, for the filters built next; of the kind
+				     * sscf, missing keys that are asked for often, too */
 	uint64_t map_runs;          /* filters whose hashes are stored now */
 	uint64_t map_bytes;         /* they take */
 	uint64_t map_reads;         /* pages of 4 KiB read of them */
 	uint64_t saves;             /* times that something new was written to disk */
 	uint64_t save_failures;     /* times that it could not */
-	uint64_t rebuilt;           /* filters built again (sscf), each time counted */
-	uint64_t rebuild_failures;
 };
 
 /* What `policy` did so far; NULL: all policies of this process, gone ones and those from
@@ -96,14 +95,19 @@ enum wn_rocksdb_store {
 
 /* Zero means default. All stores but the one in memory have a directory beside the database,
  * for what was learned, and for what is on its way. It must be on a local file system, and
- * it is tied to the database: what winnow left there for another database is removed. */
+ * it is tied to the database: what winnow left there for another database is removed. One
+ * database at a time can have it open to write. */
 struct wn_rocksdb_options {
 	const char *filter;            /* a filter's options string; NULL: "aqf" */
 	enum wn_rocksdb_store store;
-	const char *sidecar_directory; /* NULL: the database's path with ".winnow" behind it */
-	bool synchronous;              /* learn before the lookup returns, not on a thread beside */
-	size_t learned_bytes;          /* memory for lessons; 0: 64 MB */
-	size_t queue_length;           /* false positives that may wait; 0: 4096 */
+	const char *sidecar_directory; /* winnow's own, and no other files in it; NULL: the
+					* database's path with ".winnow" behind it */
+	bool background;               /* learn on a thread beside, soon after a lookup returned;
+					* default: before it returns */
+	size_t learned_bytes;          /* memory for lessons and all that leads to them, never
+					* exceeded; 0: 64 MB; below 32 KB nothing is learned */
+	size_t queue_length;           /* in the background: false positives that may wait;
+					* 0: 4096 */
 	unsigned save_ms;              /* between two saves of what was learned; 0: 1000 */
 	bool whole_hashes; /* store all 16 bytes of each hash, not as many as lessons need */
 };
@@ -152,7 +156,7 @@ wn_rocksdb_create_column_family(struct wn_rocksdb *wn, const rocksdb_options_t *
  *	wn_rocksdb_create(path, NULL, &wn, &err);
  *	wn_rocksdb_prepare(wn, options, &err);      the options of the database, and of each
  *	                                            family that is to learn
- *	db = rocksdb_open(options, path, &err);     or its kin
+ *	db = rocksdb_open(options, path, &err);     or its kin: see below
  *	wn_rocksdb_attach(wn, db, NULL, &err);
  *	...                                         wn_rocksdb_get() and its kin
  *	wn_rocksdb_detach(wn);
@@ -160,11 +164,18 @@ wn_rocksdb_create_column_family(struct wn_rocksdb *wn, const rocksdb_options_t *
  *
  * Tables that are written before attaching wait, up to 4 million keys of them. After detaching
  * the database goes on, and so does the benefit of what was learned; tables that are written
- * then will not learn. Whatever fails, `wn` is to be detached at the end. */
+ * then will not learn. Whatever fails, `wn` is to be detached at the end.
+ *
+ * A database that was opened to read only, or as a secondary instance, can be attached as well:
+ * it has the benefit of what had been saved by then, what it learns helps until it is detached,
+ * and nothing is written. */
 WN_PUBLIC void wn_rocksdb_create(const char *path, const struct wn_rocksdb_options *given,
 				 struct wn_rocksdb **wnp, char **errptr);
 
-/* Put winnow's policy and its listener into these options, whose tables must be block-based. */
+/* Put winnow's policy and its listener into these options, whose tables must be block-based. They
+ * take the place of those that an earlier call put there: options serve one `wn` at a time. What
+ * other databases that are opened with them do does not concern `wn`. Tables of a SstFileWriter
+ * with these options have filters, which do not learn. */
 WN_PUBLIC void wn_rocksdb_prepare(struct wn_rocksdb *wn, rocksdb_options_t *options,
 				  char **errptr);
 
@@ -183,8 +194,13 @@ WN_PUBLIC rocksdb_options_t *wn_rocksdb_reversemap_options(void);
 /* ---- lookups ------------------------------------------------------------ */
 
 /* As RocksDB's functions of the same names; and the filters learn from what was found. Other
- * lookups have the benefit of what was learned and teach nothing. Snapshots and all else that
- * read options say are heeded.
+ * lookups have the benefit of what was learned and teach nothing; neither do lookups that fail,
+ * or whose read options forbid to read from disk (the tier of the block cache). Snapshots and all
+ * else that read options say are heeded.
+ *
+ * A lookup that a filter was wrong about learns from it before it returns, so that no later one
+ * pays for it again: it looks up the stored key's hash, which takes about one read of 4 KB if it
+ * is not cached.
  *
  * Of a batch with very many keys not every false positive is seen. Tables from before the
  * directory beside the database was lost learn from single lookups only. */
@@ -222,7 +238,8 @@ WN_PUBLIC void wn_rocksdb_batched_multi_get_cf(struct wn_rocksdb *wn,
 /* Wait until everything that is queued has been stored and learned. */
 WN_PUBLIC void wn_rocksdb_drain(struct wn_rocksdb *wn);
 
-/* The same, and have what was learned on disk. 0, or an errno. */
+/* The same, and have what was learned on disk. 0, also with the store in memory, or an errno;
+ * ENOENT: the directory beside the database was removed or replaced while it was open. */
 WN_PUBLIC int wn_rocksdb_sync(struct wn_rocksdb *wn);
 
 WN_PUBLIC void wn_rocksdb_stats(struct wn_rocksdb *wn, struct wn_rocksdb_stats *statsp);
