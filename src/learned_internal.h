@@ -16,8 +16,11 @@
  *    over, and after a few rounds takes it that nothing was learned.
  *
  * Within one owner's time lessons are only added, the word that makes one visible
- * last. A page of the same owner that the directory no longer leads to holds the
- * same true lessons: to read it is fine.
+ * last. But a page that was split may come back to the same owner, for other places:
+ * a reader that still has it from before would find its lessons missing. So the
+ * directory must lead to the page once more after the version was read. From there to
+ * the version's second look the page is this place's, or has been split meanwhile and
+ * still holds the same lessons.
  *
  * The words of pages and directories are read and written as relaxed atomics. */
 #ifndef WN_LEARNED_INTERNAL_H

@@ -74,6 +74,14 @@ static struct verdict ask_page(const struct wn__page *page, uint64_t place, uint
 	return verdict;
 }
 
+/* Does the directory still lead there? */
+static bool is_current(const struct wn__lessons *lessons, const struct wn__directory *directory,
+		       size_t slot, const struct wn__page *page)
+{
+	return __atomic_load_n(&directory->pages[slot], __ATOMIC_ACQUIRE) == page &&
+	       __atomic_load_n(&lessons->directory, __ATOMIC_ACQUIRE) == directory;
+}
+
 static struct verdict ask(const struct wn__lessons *lessons, uint64_t minirun, uint32_t rank,
 			  struct wn__tail tail)
 {
@@ -84,15 +92,17 @@ static struct verdict ask(const struct wn__lessons *lessons, uint64_t minirun, u
 			__atomic_load_n(&lessons->directory, __ATOMIC_ACQUIRE);
 		const struct wn__page *page;
 		uint64_t version;
+		size_t slot;
 		struct verdict verdict;
 
 		if (!directory)
 			break;
-		page = __atomic_load_n(&directory->pages[slot_of(directory, place)],
-				       __ATOMIC_ACQUIRE);
+		slot = slot_of(directory, place);
+		page = __atomic_load_n(&directory->pages[slot], __ATOMIC_ACQUIRE);
 		version = __atomic_load_n(&page->version, __ATOMIC_ACQUIRE);
 		if (version & 1 ||
-		    __atomic_load_n(&page->owner, __ATOMIC_RELAXED) != lessons->serial)
+		    __atomic_load_n(&page->owner, __ATOMIC_RELAXED) != lessons->serial ||
+		    !is_current(lessons, directory, slot, page))
 			continue;
 		verdict = ask_page(page, place, minirun, rank, tail);
 		__atomic_thread_fence(__ATOMIC_ACQUIRE);
