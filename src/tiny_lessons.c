@@ -2,8 +2,9 @@
  *
  * Linear probing; what is taken out is made good by moving others back, so that there are no
  * tombstones. Between the two changes of `version` entries may be anywhere and half written: a
- * reader that found a refusal in the meantime does not believe it, and one that misses an entry
- * says "maybe". An entry that is only added needs no version: its first word is written last. */
+ * reader believes nothing that it found, or did not find, meanwhile, looks again, and after some
+ * rounds says "maybe". An entry that is only added needs no version: its first word is written
+ * last. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -17,6 +18,7 @@
 #define BUDGET ((size_t)64 << 20)
 #define FIRST_PLACES 256
 #define USED UINT64_C(1)
+#define READ_TRIES 100 /* a move takes less than that many looks, unless its thread is stopped */
 
 struct entry {
 	atomic_uint_fast64_t lo; /* 0: empty */
@@ -73,16 +75,10 @@ static void mark_used(struct entry *entry)
 		atomic_fetch_or_explicit(&entry->index, USED, memory_order_relaxed);
 }
 
-bool wn__tiny_lessons_refute(struct wn__tiny_lessons *lessons, struct wn__tiny_id id,
-			     uint32_t index, uint64_t bits)
+static bool refute(struct places *places, struct wn__tiny_id id, uint32_t index, uint64_t bits)
 {
-	uint64_t version = get(&lessons->version);
-	struct places *places = atomic_load_explicit(&lessons->places, memory_order_acquire);
-	size_t at;
+	size_t at = home_of(places, id.lo, index);
 
-	if (!places || version % 2)
-		return false;
-	at = home_of(places, id.lo, index);
 	for (size_t i = 0; i < places->count; i++, at = (at + 1) & (places->count - 1)) {
 		struct entry *entry = &places->entries[at];
 
@@ -93,7 +89,27 @@ bool wn__tiny_lessons_refute(struct wn__tiny_lessons *lessons, struct wn__tiny_i
 		if (get(&entry->bits) == bits)
 			return false;
 		mark_used(entry);
-		return get(&lessons->version) == version;
+		return true;
+	}
+	return false;
+}
+
+bool wn__tiny_lessons_refute(struct wn__tiny_lessons *lessons, struct wn__tiny_id id,
+			     uint32_t index, uint64_t bits)
+{
+	for (unsigned tries = 0; tries < READ_TRIES; tries++) {
+		uint64_t version = get(&lessons->version);
+		struct places *places =
+			atomic_load_explicit(&lessons->places, memory_order_acquire);
+		bool refuted;
+
+		if (!places)
+			return false;
+		if (version % 2)
+			continue;
+		refuted = refute(places, id, index, bits);
+		if (get(&lessons->version) == version)
+			return refuted;
 	}
 	return false;
 }
