@@ -162,6 +162,7 @@ void wn_leveldb_last_get(uint64_t *queriesp, uint64_t *positivesp)
 char *wn_leveldb_get(struct wn_leveldb *wn, const leveldb_readoptions_t *options, const char *key,
 		     size_t size, size_t *value_sizep, char **errptr)
 {
+	struct wn__canonical canonical;
 	struct wn__frame frame;
 	char *value;
 
@@ -169,6 +170,11 @@ char *wn_leveldb_get(struct wn_leveldb *wn, const leveldb_readoptions_t *options
 	frame.policy = wn->policy;
 	frame.key = key;
 	frame.size = size;
+	if (wn->policy->canonical) {
+		wn__canonicalize(wn->policy, key, size, &canonical);
+		frame.key = canonical.key ? canonical.key : "";
+		frame.size = canonical.size;
+	}
 	frame.hashed = false;
 	frame.queries = frame.count = 0;
 	wn__current_frame = &frame;
@@ -177,6 +183,8 @@ char *wn_leveldb_get(struct wn_leveldb *wn, const leveldb_readoptions_t *options
 	last_get.queries = frame.queries;
 	last_get.positives = frame.count;
 	end_lookup(wn->policy, &frame, value, *errptr);
+	if (wn->policy->canonical)
+		wn__canonical_free(&canonical);
 	return value;
 }
 
@@ -385,6 +393,8 @@ static int prepare(struct wn_leveldb *wn, const leveldb_options_t *options, cons
 	if (err)
 		return err;
 	policy = wn->policy;
+	policy->canonical = given->canonical;
+	policy->canonical_arg = given->canonical_arg;
 	wn->shim = wn__shim_watch(options, &shim_calls, policy, &odd);
 	if (!wn->shim)
 		return odd ? WN_ERR_VERSION : ENOMEM;
@@ -395,7 +405,7 @@ static int prepare(struct wn_leveldb *wn, const leveldb_options_t *options, cons
 	if (!err)
 		err = wn__strangers_find(policy->packs, wn->path, policy->secret_id);
 	if (!err)
-		err = wn__misses_create(given->known_misses,
+		err = wn__misses_create(given->known_misses, wn->secret,
 					wn__shim_is_bytewise(wn->shim) ? NULL : wn->shim,
 					&policy->misses);
 	if (!err)
@@ -512,9 +522,20 @@ static bool open_all(struct wn_leveldb *wn, const leveldb_options_t *options, co
 		set_error(errptr, "filter", message);
 		return false;
 	}
+	if (given->known_misses > WN_LEVELDB_MAX_KNOWN_MISSES) {
+		set_error(errptr, "known_misses", "more than 67,108,864");
+		return false;
+	}
 	err = prepare(wn, options, path, given, &filter);
 	if (err) {
 		set_error(errptr, path, wn_strerror(err));
+		return false;
+	}
+	if (!wn__shim_is_bytewise(wn->shim) && !given->canonical &&
+	    !given->equal_keys_are_identical) {
+		set_error(errptr, "comparator",
+			  "it may take keys with different bytes for equal, and filters would deny "
+			  "them; say equal_keys_are_identical, or give canonical");
 		return false;
 	}
 	wn->level = leveldb_open(wn__shim_options(wn->shim), path, errptr);

@@ -1,8 +1,8 @@
 /* misses.c - a ring of keys, and sorted copies of it; see misses.h.
  *
  * A thread takes a row of places at a time and fills them without asking anybody. A place that
- * is read while it is written gives a key with another's hash: a lesson made for it is true,
- * since lessons are about stored keys, and of no use. */
+ * is read while it is written gives bytes that nobody asked for, and the user's comparator must
+ * not see them: they do not fit the hash, and are left out. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* qsort_r() */
 #endif
@@ -16,6 +16,7 @@
 #include "alloc.h"
 #include "bytes.h"
 #include "misses.h"
+#include "secret.h"
 
 #define CAPACITY ((size_t)131072)
 #define ROW 64 /* places */
@@ -30,6 +31,7 @@ struct place {
 };
 
 struct wn__misses {
+	const struct wn_secret *secret;
 	const struct wn__shim *shim;
 	uint64_t number; /* no two in a process have the same */
 	size_t capacity; /* a power of two */
@@ -121,7 +123,9 @@ static size_t copy_places(struct wn__misses *misses, struct wn__miss *items)
 		if (item->size == 0 || item->size > WN__MISS_KEY + 1)
 			continue;
 		item->size--;
-		count++;
+		if (wn_hash_compare(item->hash, wn__hash_key(misses->secret, item->key,
+							     item->size)) == 0)
+			count++;
 	}
 	return count;
 }
@@ -251,7 +255,8 @@ uint64_t wn__misses_bytes(const struct wn__misses *misses)
 
 /* ---- life --------------------------------------------------------------- */
 
-int wn__misses_create(size_t capacity, const struct wn__shim *shim, struct wn__misses **missesp)
+int wn__misses_create(size_t capacity, const struct wn_secret *secret,
+		      const struct wn__shim *shim, struct wn__misses **missesp)
 {
 	static atomic_uint_fast64_t numbers;
 	struct wn__misses *misses = wn__calloc(1, sizeof(*misses));
@@ -259,6 +264,7 @@ int wn__misses_create(size_t capacity, const struct wn__shim *shim, struct wn__m
 	*missesp = NULL;
 	if (!misses)
 		return ENOMEM;
+	misses->secret = secret;
 	misses->shim = shim;
 	misses->number = 1 + atomic_fetch_add_explicit(&numbers, 1, memory_order_relaxed);
 	misses->capacity = ROW;

@@ -35,8 +35,10 @@ struct wn__miss_list {
 
 struct wn__misses;
 
-/* The shim, borrowed, has the order of keys; NULL: by their bytes. */
-int wn__misses_create(size_t capacity, const struct wn__shim *shim, struct wn__misses **missesp);
+/* Keys are hashed with the secret, borrowed. The shim, borrowed, has the order of keys; NULL: by
+ * their bytes. */
+int wn__misses_create(size_t capacity, const struct wn_secret *secret,
+		      const struct wn__shim *shim, struct wn__misses **missesp);
 void wn__misses_destroy(struct wn__misses *misses); /* NULL is fine */
 
 /* Not found. */

@@ -17,6 +17,27 @@
 
 _Thread_local struct wn__frame *wn__current_frame;
 
+/* ---- keys --------------------------------------------------------------- */
+
+void wn__canonicalize(const struct wn__policy *policy, const char *key, size_t size,
+		      struct wn__canonical *canonicalp)
+{
+	canonicalp->size = 0;
+	canonicalp->key = size <= sizeof(canonicalp->room) ? canonicalp->room : wn__alloc(size);
+	if (!canonicalp->key)
+		return;
+	canonicalp->size = policy->canonical(policy->canonical_arg, key, size, canonicalp->key);
+	/* It has written past its room: what else it has done nobody knows. */
+	if (canonicalp->size > size)
+		abort();
+}
+
+void wn__canonical_free(struct wn__canonical *canonical)
+{
+	if (canonical->key != canonical->room)
+		free(canonical->key);
+}
+
 /* ---- asking ------------------------------------------------------------- */
 
 static struct wn_hash hash_key(struct wn__policy *policy, struct wn__frame *frame, const char *key,
@@ -106,7 +127,8 @@ ask_other(struct wn__policy *policy, struct wn__frame *frame, const char *key, s
 		answer = wn__tiny_sscf_says_maybe(&frozen, hash_key(policy, frame, key, size));
 	else if (ours)
 		wn__count(policy, WN__FOREIGN_FILTERS, 1);
-	else if (!wn__tiny_sscf_claims(bytes, filter_size, policy->secret_id))
+	else if (!policy->canonical && /* Bloom filters hash keys as they are */
+		 !wn__tiny_sscf_claims(bytes, filter_size, policy->secret_id))
 		answer = wn__shim_bloom_may_match(policy->bloom, key, size, filter, filter_size);
 	if (!answer)
 		return false;
@@ -148,6 +170,19 @@ WN__TARGET_FAST static unsigned char ask_fast(void *policy, const char *key, siz
 					      const char *filter, size_t filter_size)
 {
 	return ask(policy, key, size, filter, filter_size, true);
+}
+
+static unsigned char ask_canonically(void *policy, const char *key, size_t size,
+				     const char *filter, size_t filter_size)
+{
+	struct wn__canonical canonical;
+	unsigned char answer = 1;
+
+	wn__canonicalize(policy, key, size, &canonical);
+	if (canonical.key)
+		answer = ask(policy, canonical.key, canonical.size, filter, filter_size, false);
+	wn__canonical_free(&canonical);
+	return answer;
 }
 
 /* ---- options ------------------------------------------------------------ */
@@ -276,7 +311,10 @@ leveldb_filterpolicy_t *wn__level_policy_show(struct wn__policy *policy, bool ow
 {
 	return leveldb_filterpolicy_create(policy, owned ? wn__level_policy_destroy : leave_alone,
 					   wn__create_filter,
-					   policy->fast ? ask_fast : ask_portably, get_name);
+					   policy->canonical ? ask_canonically :
+					   policy->fast      ? ask_fast :
+							       ask_portably,
+					   get_name);
 }
 
 int wn_leveldb_filterpolicy(const char *text, const struct wn_secret *secret, char *message,

@@ -53,6 +53,8 @@ struct wn__policy {
 	struct wn__level_filter filter;
 	bool fast; /* CPU */
 	void *bloom;
+	wn_canonical_fn *canonical; /* NULL: keys are hashed as they are */
+	void *canonical_arg;
 	/* ---- with a database; else NULL ---- */
 	struct wn__tiny_lessons *lessons;
 	struct wn__packs *packs;
@@ -104,6 +106,17 @@ int wn__level_policy_create(const struct wn__level_filter *filter, const struct 
 			    struct wn__policy **policyp);
 void wn__level_policy_destroy(void *policy);
 leveldb_filterpolicy_t *wn__level_policy_show(struct wn__policy *policy, bool owned);
+
+/* Room for what keys are turned into before they are hashed. */
+struct wn__canonical {
+	char *key; /* `room`, or malloc()ed; NULL: no memory */
+	size_t size;
+	char room[256];
+};
+
+void wn__canonicalize(const struct wn__policy *policy, const char *key, size_t size,
+		      struct wn__canonical *canonicalp);
+void wn__canonical_free(struct wn__canonical *canonical);
 
 /* ---- table.c: building -------------------------------------------------- */
 

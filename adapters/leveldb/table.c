@@ -330,6 +330,26 @@ static char *give_up(struct wn__policy *policy, size_t *sizep)
 	return bytes;
 }
 
+static bool hash_keys(const struct wn__policy *policy, const char *const *keys,
+		      const size_t *sizes, int count, struct wn_hash *hashes)
+{
+	struct wn__canonical canonical;
+	bool good = true;
+
+	for (int i = 0; i < count && good; i++) {
+		if (!policy->canonical) {
+			hashes[i] = wn__hash_key(policy->secret, keys[i], sizes[i]);
+			continue;
+		}
+		wn__canonicalize(policy, keys[i], sizes[i], &canonical);
+		good = canonical.key;
+		if (good)
+			hashes[i] = wn__hash_key(policy->secret, canonical.key, canonical.size);
+		wn__canonical_free(&canonical);
+	}
+	return good;
+}
+
 char *wn__create_filter(void *given, const char *const *keys, const size_t *sizes, int count,
 			size_t *sizep)
 {
@@ -341,12 +361,9 @@ char *wn__create_filter(void *given, const char *const *keys, const size_t *size
 	if (count <= 0)
 		return NULL;
 	hashes = wn__alloc((size_t)count * sizeof(*hashes));
-	if (hashes) {
-		size_t distinct;
+	if (hashes && hash_keys(policy, keys, sizes, count, hashes)) {
+		size_t distinct = wn__tiny_sort(hashes, (size_t)count);
 
-		for (int i = 0; i < count; i++)
-			hashes[i] = wn__hash_key(policy->secret, keys[i], sizes[i]);
-		distinct = wn__tiny_sort(hashes, (size_t)count);
 		if (distinct)
 			bytes = (policy->filter.sscf ? build_sscf : build)(
 				policy, hashes, (uint32_t)distinct, keys, sizes, count, sizep);

@@ -47,6 +47,13 @@ WN_PUBLIC const void *wn_secret_seed(const struct wn_secret *secret);
  * a key like any other). `key` is not retained. */
 WN_PUBLIC struct wn_hash wn_hash(const struct wn_secret *secret, const void *key, size_t size);
 
+/* For databases whose comparator takes keys with different bytes for equal (ignoring case,
+ * say): filters hash bytes, and would deny a key that is stored with other bytes. Writes to
+ * `room`, which has `size` bytes, what all keys that are equal to this one have in common, and
+ * returns its size, at most `size`. Equal keys must give equal bytes, always; others need not
+ * differ. Called by any thread, also inside the database: it must not call back. */
+typedef size_t wn_canonical_fn(void *arg, const char *key, size_t size, char *room);
+
 /* -1, 0 or 1 in the order of the fractions. */
 static inline int wn_hash_compare(struct wn_hash a, struct wn_hash b)
 {

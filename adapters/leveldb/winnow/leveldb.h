@@ -3,7 +3,8 @@
  * Two ways. wn_leveldb_open() opens a database whose filters learn from the lookups made with
  * wn_leveldb_get(); what they learned lies in a directory beside the database. With
  * wn_leveldb_filterpolicy() a program that opens its database itself has the same filters, and
- * they do not learn.
+ * they do not learn. That policy does not see the comparator: it is for databases in which keys
+ * that compare as equal have the same bytes.
  *
  * The filters live beside LevelDB's own Bloom filters, in both directions: tables with Bloom
  * filters keep them and are read with them, and stock LevelDB reads winnow's tables, with right
@@ -27,8 +28,16 @@ struct wn_leveldb_options {
 	const char *filter;
 	const char *sidecar_directory; /* NULL: the database's path with ".winnow" behind it */
 	size_t learned_bytes;          /* memory for lessons; 0: 64 MB */
-	size_t known_misses;           /* absent keys to build new filters against; 0: 131,072 */
+	/* Absent keys to build new filters against, 64 bytes each; 0: 131,072; at most
+	 * WN_LEVELDB_MAX_KNOWN_MISSES. */
+	size_t known_misses;
+	/* A database with a comparator of its own is refused unless one of these is given. */
+	bool equal_keys_are_identical; /* keys that compare as equal have the same bytes */
+	wn_canonical_fn *canonical;    /* filters hash what this makes of a key */
+	void *canonical_arg;
 };
+
+#define WN_LEVELDB_MAX_KNOWN_MISSES ((size_t)1 << 26)
 
 struct wn_leveldb_stats {
 	uint64_t lookups;           /* made with wn_leveldb_get(); up to 63 a thread are missing */
