@@ -207,6 +207,38 @@ START_TEST(bloom_filters_are_not_asked_for_keys_with_other_bytes)
 }
 END_TEST
 
+/* Filters that were built without the function know other hashes, and the other way round. */
+START_TEST(the_function_may_come_and_go)
+{
+	const char *filters[] = {"aqf", "sscf"};
+
+	for (int i = 0; i < 2; i++) {
+		char name[32];
+		struct wn_leveldb_options raw = {.filter = filters[i],
+						 .equal_keys_are_identical = true};
+		struct wn_leveldb_options folded = {.filter = filters[i], .canonical = fold};
+		struct own_db db;
+
+		snprintf(name, sizeof(name), "come-%s", filters[i]);
+		for (unsigned count = 1000; count <= 4000; count += 1000) {
+			bool with = count % 2000 == 0;
+
+			db = open_own(name, compare_folded, with ? &folded : &raw);
+			expect_no(db.error);
+			ck_assert_uint_eq(count_found(&db, 0, count - 1000, false), count - 1000);
+			if (with)
+				ck_assert_uint_eq(count_found(&db, 0, count - 1000, true),
+						  count - 1000);
+			/* The next opening finds filters of this one. */
+			put_keys(&db, count);
+			ck_assert_uint_eq(count_found(&db, 0, count, with), count);
+			ck_assert_uint_eq(count_found(&db, count, 4 * count, false), 0);
+			close_own(&db);
+		}
+	}
+}
+END_TEST
+
 START_TEST(another_order_of_the_same_bytes_is_served)
 {
 	struct wn_leveldb_options given = {.equal_keys_are_identical = true};
@@ -328,6 +360,7 @@ int main(void)
 	tcase_add_test(tests, a_comparator_that_nobody_vouches_for_is_refused);
 	tcase_add_test(tests, keys_that_are_equal_with_other_bytes_are_found);
 	tcase_add_test(tests, bloom_filters_are_not_asked_for_keys_with_other_bytes);
+	tcase_add_test(tests, the_function_may_come_and_go);
 	tcase_add_test(tests, another_order_of_the_same_bytes_is_served);
 	tcase_add_test(tests, more_known_misses_than_memory_are_refused);
 	tcase_add_test(tests, a_comparator_sees_whole_keys_only);

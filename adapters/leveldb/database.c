@@ -393,8 +393,7 @@ static int prepare(struct wn_leveldb *wn, const leveldb_options_t *options, cons
 	if (err)
 		return err;
 	policy = wn->policy;
-	policy->canonical = given->canonical;
-	policy->canonical_arg = given->canonical_arg;
+	wn__level_policy_canonicalize(policy, given->canonical, given->canonical_arg);
 	wn->shim = wn__shim_watch(options, &shim_calls, policy, &odd);
 	if (!wn->shim)
 		return odd ? WN_ERR_VERSION : ENOMEM;

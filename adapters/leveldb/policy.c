@@ -285,6 +285,15 @@ int wn__level_policy_create(const struct wn__level_filter *filter, const struct 
 	return 0;
 }
 
+/* A filter of hashes of another sort would deny its keys: it is a foreign one. */
+void wn__level_policy_canonicalize(struct wn__policy *policy, wn_canonical_fn *canonical, void *arg)
+{
+	policy->canonical = canonical;
+	policy->canonical_arg = arg;
+	if (canonical)
+		policy->secret_id ^= WN__TINY_SECRET_MASK;
+}
+
 void wn__level_policy_destroy(void *given)
 {
 	struct wn__policy *policy = given;

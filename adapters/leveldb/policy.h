@@ -104,6 +104,9 @@ int wn__parse_options(const char *text, struct wn__level_filter *filterp, char *
 		      size_t size);
 int wn__level_policy_create(const struct wn__level_filter *filter, const struct wn_secret *secret,
 			    struct wn__policy **policyp);
+/* Hash what `canonical` makes of keys; NULL: the keys. Before the policy is used. */
+void wn__level_policy_canonicalize(struct wn__policy *policy, wn_canonical_fn *canonical,
+				   void *arg);
 void wn__level_policy_destroy(void *policy);
 leveldb_filterpolicy_t *wn__level_policy_show(struct wn__policy *policy, bool owned);
 
