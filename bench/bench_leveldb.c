@@ -31,7 +31,7 @@
 
 #include <winnow/leveldb.h>
 
-#include "../tools/leveldb_bloom.h"
+#include "tools/bench/leveldb_bloom.h"
 #include "bench_util.h"
 #include "zipf.h"
 

@@ -16,7 +16,7 @@
 #include <rocksdb/table.h>
 #include <rocksdb/version.h>
 
-#include "filter_bits.h"
+#include "adapters/rocksdb/filter_bits.h"
 
 namespace rocks = ROCKSDB_NAMESPACE;
 

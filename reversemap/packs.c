@@ -13,7 +13,7 @@
 
 #include <winnow/error.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "packs_internal.h"
 
 /* ---- the registry of ids: linear probing, no tombstones ------------------ */
@@ -255,7 +255,7 @@ static bool map_table(struct wn__packs *packs, struct wn__pack_table *table)
 	return table->map;
 }
 
-static int copy_records(const struct wn__pack_table *table, uint32_t at, struct wn__tiny_id id,
+static int copy_records(const struct wn__pack_table *table, uint32_t at, struct wn__small_id id,
 			uint64_t **recordsp, uint32_t *countp)
 {
 	struct wn__pack_entry entry = wn__pack_get_entry(table->map + wn__pack_records_at(at));
@@ -279,7 +279,7 @@ static int copy_records(const struct wn__pack_table *table, uint32_t at, struct 
 	return 0;
 }
 
-int wn__packs_read(struct wn__packs *packs, struct wn__tiny_id id, uint64_t **recordsp,
+int wn__packs_read(struct wn__packs *packs, struct wn__small_id id, uint64_t **recordsp,
 		   uint32_t *countp)
 {
 	const struct wn__pack_place *place;

@@ -1,10 +1,10 @@
 /* packs_format.h - the bytes of a pack (doc/formats.md). */
-#ifndef WN_PACKS_FORMAT_H
-#define WN_PACKS_FORMAT_H
+#ifndef WN_REVERSEMAP_PACKS_FORMAT_H
+#define WN_REVERSEMAP_PACKS_FORMAT_H
 
-#include "bytes.h"
-#include "secret.h"
-#include "tiny.h"
+#include "base/bytes.h"
+#include "base/secret.h"
+#include "kinds/aqf/aqf_small.h"
 
 #define WN__PACK_MAGIC "WNPACK\r\n"
 #define WN__PACK_VERSION 1
@@ -39,7 +39,7 @@ struct wn__pack_header {
 };
 
 struct wn__pack_entry {
-	struct wn__tiny_id id, digest;
+	struct wn__small_id id, digest;
 	uint32_t first, count;
 	uint64_t sum; /* of id and records */
 };
@@ -74,15 +74,15 @@ static inline uint64_t wn__pack_records_at(uint32_t filters)
 	return WN__PACK_HEADER_SIZE + (uint64_t)filters * WN__PACK_ENTRY_SIZE;
 }
 
-static inline void wn__pack_put_id(unsigned char *bytes, struct wn__tiny_id id)
+static inline void wn__pack_put_id(unsigned char *bytes, struct wn__small_id id)
 {
 	put_le64(bytes, id.lo);
 	put_le64(bytes + 8, id.hi);
 }
 
-static inline struct wn__tiny_id wn__pack_get_id(const unsigned char *bytes)
+static inline struct wn__small_id wn__pack_get_id(const unsigned char *bytes)
 {
-	return (struct wn__tiny_id){get_le64(bytes), get_le64(bytes + 8)};
+	return (struct wn__small_id){get_le64(bytes), get_le64(bytes + 8)};
 }
 
 static inline void wn__pack_put_entry(unsigned char *bytes, const struct wn__pack_entry *entry)
@@ -106,11 +106,11 @@ static inline struct wn__pack_entry wn__pack_get_entry(const unsigned char *byte
 }
 
 /* Over the records as they lie in the file; the id is part of it. */
-static inline uint64_t wn__pack_sum(struct wn__tiny_id id, const unsigned char *records,
+static inline uint64_t wn__pack_sum(struct wn__small_id id, const unsigned char *records,
 				    uint32_t count)
 {
 	return XXH3_64bits_withSeed(records, (size_t)count * WN__PACK_RECORD_SIZE,
 				    id.lo ^ (id.hi << 1 | id.hi >> 63));
 }
 
-#endif /* WN_PACKS_FORMAT_H */
+#endif /* WN_REVERSEMAP_PACKS_FORMAT_H */

@@ -1,6 +1,6 @@
 /* packs_internal.h - what packs.c and packs_write.c share. */
-#ifndef WN_PACKS_INTERNAL_H
-#define WN_PACKS_INTERNAL_H
+#ifndef WN_REVERSEMAP_PACKS_INTERNAL_H
+#define WN_REVERSEMAP_PACKS_INTERNAL_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -71,4 +71,4 @@ void wn__packs_estrange(struct wn__packs *packs, struct wn__pack_place *place);
 /* The table is gone. */
 void wn__packs_forget_strangers(struct wn__packs *packs, uint32_t table);
 
-#endif /* WN_PACKS_INTERNAL_H */
+#endif /* WN_REVERSEMAP_PACKS_INTERNAL_H */

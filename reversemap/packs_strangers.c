@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "packs_internal.h"
 
 /* ---- under the lock ----------------------------------------------------- */
@@ -74,7 +74,7 @@ static int find_slot(struct wn__packs *packs, uint64_t number, uint32_t *tablep)
 	return err;
 }
 
-static int take_ids(struct wn__packs *packs, uint32_t table, const struct wn__tiny_id *ids,
+static int take_ids(struct wn__packs *packs, uint32_t table, const struct wn__small_id *ids,
 		    size_t count)
 {
 	struct wn__pack_table *own = &packs->tables[table];
@@ -108,7 +108,7 @@ bool wn__packs_have(struct wn__packs *packs, uint64_t number)
 }
 
 int wn__packs_add_strangers(struct wn__packs *packs, uint64_t number,
-			    const struct wn__tiny_id *ids, size_t count)
+			    const struct wn__small_id *ids, size_t count)
 {
 	uint32_t table;
 	int err;

@@ -11,8 +11,8 @@
 
 #include <winnow/error.h>
 
-#include "alloc.h"
-#include "file.h"
+#include "base/alloc.h"
+#include "base/file.h"
 #include "packs_internal.h"
 
 struct wn__pack_writer {
@@ -101,12 +101,12 @@ static int claim_id(struct wn__pack_writer *writer, const struct wn__pack_entry 
 	return 0;
 }
 
-int wn__pack_add(struct wn__pack_writer *writer, struct wn__tiny_id id,
+int wn__pack_add(struct wn__pack_writer *writer, struct wn__small_id id,
 		 const struct wn_hash *hashes, uint32_t count)
 {
 	struct wn__pack_entry entry = {
 		.id = id,
-		.digest = wn__tiny_keys_digest(hashes, count),
+		.digest = wn__small_keys_digest(hashes, count),
 		.first = (uint32_t)writer->keys,
 		.count = count,
 	};

@@ -16,42 +16,42 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "alloc.h"
-#include "file.h"
-#include "run_pages.h"
+#include "base/alloc.h"
+#include "base/file.h"
+#include "pages.h"
 #include "sidecar.h"
 
 #define DEFAULT_MAX_OPEN 64
 #define BUFFER_PAGES 16
-#define TEMPORARY_NAME_SIZE (WN__RUN_NAME_SIZE + 24)
+#define TEMPORARY_NAME_SIZE (WN__KEYLIST_NAME_SIZE + 24)
 
 struct sidecar {
-	struct wn__runs base;
+	struct wn__map base;
 	int directory;
 	bool sync;
 	bool read_only;
 	pthread_mutex_t change; /* over what is renamed and removed, and its accounts */
 	uint64_t temporaries;   /* made so far */
-	struct wn__run_files files;
+	struct wn__keylist_files files;
 };
 
-static struct sidecar *to_sidecar(struct wn__runs *runs)
+static struct sidecar *to_sidecar(struct wn__map *map)
 {
-	return (struct sidecar *)runs;
+	return (struct sidecar *)map;
 }
 
 /* ---- put ---------------------------------------------------------------- */
 
-static int write_pages(int fd, const struct wn__run_header *header, const struct wn_hash *hashes,
-		       unsigned char *buffer)
+static int write_pages(int fd, const struct wn__keylist_header *header,
+		       const struct wn_hash *hashes, unsigned char *buffer)
 {
-	uint64_t count = wn__run_page_count(header);
+	uint64_t count = wn__keylist_page_count(header);
 	size_t filled = 0;
 	int err = 0;
 
 	for (uint64_t page = 0; page < count && !err; page++) {
-		filled += wn__run_page_put(buffer + filled, header, page, hashes);
-		if (filled == (size_t)BUFFER_PAGES * WN__RUN_PAGE_SIZE || page + 1 == count) {
+		filled += wn__keylist_page_put(buffer + filled, header, page, hashes);
+		if (filled == (size_t)BUFFER_PAGES * WN__KEYLIST_PAGE_SIZE || page + 1 == count) {
 			err = wn__write_all(fd, buffer, filled);
 			filled = 0;
 		}
@@ -60,18 +60,18 @@ static int write_pages(int fd, const struct wn__run_header *header, const struct
 }
 
 /* A new file under a temporary name, which is left in `name`. */
-static int write_temporary(struct sidecar *sidecar, const struct wn__run_header *header,
+static int write_temporary(struct sidecar *sidecar, const struct wn__keylist_header *header,
 			   const struct wn_hash *hashes, char *name)
 {
-	char run_name[WN__RUN_NAME_SIZE];
+	char run_name[WN__KEYLIST_NAME_SIZE];
 	unsigned char *buffer;
 	uint64_t number = __atomic_add_fetch(&sidecar->temporaries, 1, __ATOMIC_RELAXED);
 	int fd, err;
 
-	wn__run_name(header->run.id, run_name);
+	wn__keylist_name(header->list.id, run_name);
 	snprintf(name, TEMPORARY_NAME_SIZE, "%.*s.%" PRIu64 ".tmp", 2 * WN_BLOCK_ID_SIZE, run_name,
 		 number);
-	buffer = wn__alloc((size_t)BUFFER_PAGES * WN__RUN_PAGE_SIZE);
+	buffer = wn__alloc((size_t)BUFFER_PAGES * WN__KEYLIST_PAGE_SIZE);
 	if (!buffer)
 		return ENOMEM;
 	err = wn__file_create(sidecar->directory, name, &fd);
@@ -104,8 +104,8 @@ static bool get_size(const struct sidecar *sidecar, const char *name, uint64_t *
 /* Numbers are added modulo 2^64, so that they can become smaller. */
 static void account(struct sidecar *sidecar, bool had, uint64_t old, bool has, uint64_t new)
 {
-	wn__runs_count(&sidecar->base.stats.runs, (uint64_t)has - (uint64_t)had);
-	wn__runs_count(&sidecar->base.stats.bytes, new - old);
+	wn__map_count(&sidecar->base.stats.map, (uint64_t)has - (uint64_t)had);
+	wn__map_count(&sidecar->base.stats.bytes, new - old);
 }
 
 static int sync_directory(const struct sidecar *sidecar)
@@ -116,39 +116,39 @@ static int sync_directory(const struct sidecar *sidecar)
 	return 0;
 }
 
-static int publish(struct sidecar *sidecar, const struct wn__run_header *header,
+static int publish(struct sidecar *sidecar, const struct wn__keylist_header *header,
 		   const char *temporary)
 {
-	char name[WN__RUN_NAME_SIZE];
+	char name[WN__KEYLIST_NAME_SIZE];
 	uint64_t old;
 	bool had;
 	int err = 0;
 
-	wn__run_name(header->run.id, name);
+	wn__keylist_name(header->list.id, name);
 	pthread_mutex_lock(&sidecar->change);
 	had = get_size(sidecar, name, &old);
 	if (renameat(sidecar->directory, temporary, sidecar->directory, name) < 0) {
 		err = errno;
 		unlinkat(sidecar->directory, temporary, 0);
 	} else {
-		account(sidecar, had, old, true, wn__run_size(header));
-		wn__run_files_forget(&sidecar->files, header->run.id);
+		account(sidecar, had, old, true, wn__keylist_size(header));
+		wn__keylist_files_forget(&sidecar->files, header->list.id);
 	}
 	pthread_mutex_unlock(&sidecar->change);
 	return err;
 }
 
-static int sidecar_put(struct wn__runs *runs, const struct wn__run *run,
+static int sidecar_put(struct wn__map *map, const struct wn__keylist *list,
 		       const struct wn_hash *hashes, unsigned hash_bytes)
 {
-	struct sidecar *sidecar = to_sidecar(runs);
+	struct sidecar *sidecar = to_sidecar(map);
 	char temporary[TEMPORARY_NAME_SIZE];
-	struct wn__run_header header;
+	struct wn__keylist_header header;
 	int err;
 
 	if (sidecar->read_only)
 		return WN_ERR_READONLY;
-	wn__run_header_init(&header, run, hash_bytes);
+	wn__keylist_header_init(&header, list, hash_bytes);
 	err = write_temporary(sidecar, &header, hashes, temporary);
 	if (!err)
 		err = publish(sidecar, &header, temporary);
@@ -160,77 +160,78 @@ static int sidecar_put(struct wn__runs *runs, const struct wn__run *run,
 
 /* ---- read --------------------------------------------------------------- */
 
-static int bring_page(void *arg, const struct wn__run_header *header, uint64_t page,
+static int bring_page(void *arg, const struct wn__keylist_header *header, uint64_t page,
 		      unsigned char *buffer, const unsigned char **bytesp)
 {
-	const struct wn__run_file *file = arg;
+	const struct wn__keylist_file *file = arg;
 
 	*bytesp = buffer;
-	return wn__pread_all(file->fd, buffer, wn__run_page_size(header, page),
-			     page * WN__RUN_PAGE_SIZE);
+	return wn__pread_all(file->fd, buffer, wn__keylist_page_size(header, page),
+			     page * WN__KEYLIST_PAGE_SIZE);
 }
 
-static struct wn__run_pages pages_of(struct wn__run_file *file)
+static struct wn__keylist_pages pages_of(struct wn__keylist_file *file)
 {
-	return (struct wn__run_pages){.header = file->header, .read = bring_page, .arg = file};
+	return (struct wn__keylist_pages){.header = file->header, .read = bring_page, .arg = file};
 }
 
-static int sidecar_lookup(struct wn__runs *runs, const struct wn__run *run, uint64_t minirun,
-			  uint32_t rank, struct wn__run_entry *entries, size_t max, size_t *countp)
+static int sidecar_lookup(struct wn__map *map, const struct wn__keylist *list, uint64_t minirun,
+			  uint32_t rank, struct wn__keylist_entry *entries, size_t max,
+			  size_t *countp)
 {
-	struct sidecar *sidecar = to_sidecar(runs);
-	struct wn__run_file own, *file;
-	struct wn__run_pages pages;
+	struct sidecar *sidecar = to_sidecar(map);
+	struct wn__keylist_file own, *file;
+	struct wn__keylist_pages pages;
 	int err;
 
-	err = wn__run_files_acquire(&sidecar->files, run->id, &own, &file);
+	err = wn__keylist_files_acquire(&sidecar->files, list->id, &own, &file);
 	if (err)
 		return err;
 	pages = pages_of(file);
-	err = wn__run_pages_lookup(&pages, run, minirun, rank, entries, max, countp);
-	wn__runs_count(&runs->stats.reads, pages.reads);
-	wn__run_files_release(&sidecar->files, file);
+	err = wn__keylist_pages_lookup(&pages, list, minirun, rank, entries, max, countp);
+	wn__map_count(&map->stats.reads, pages.reads);
+	wn__keylist_files_release(&sidecar->files, file);
 	return err;
 }
 
-static int sidecar_stream(struct wn__runs *runs, const unsigned char *id, wn__run_visit_fn *fn,
+static int sidecar_stream(struct wn__map *map, const unsigned char *id, wn__keylist_visit_fn *fn,
 			  void *arg)
 {
-	struct wn__run_file file;
-	struct wn__run_pages pages;
+	struct wn__keylist_file file;
+	struct wn__keylist_pages pages;
 	int err;
 
 	/* Rare and long: not worth a place in the table of open files. */
-	err = wn__run_file_open(to_sidecar(runs)->directory, id, &file);
+	err = wn__keylist_file_open(to_sidecar(map)->directory, id, &file);
 	if (err)
 		return err;
 	pages = pages_of(&file);
-	err = wn__run_pages_stream(&pages, fn, arg);
-	wn__runs_count(&runs->stats.reads, pages.reads);
+	err = wn__keylist_pages_stream(&pages, fn, arg);
+	wn__map_count(&map->stats.reads, pages.reads);
 	close(file.fd);
 	return err;
 }
 
 /* ---- drop and list ------------------------------------------------------ */
 
-static int sidecar_drop(struct wn__runs *runs, const unsigned char *id)
+static int sidecar_drop(struct wn__map *map, const unsigned char *id)
 {
-	struct sidecar *sidecar = to_sidecar(runs);
-	char name[WN__RUN_NAME_SIZE];
+	struct sidecar *sidecar = to_sidecar(map);
+	char name[WN__KEYLIST_NAME_SIZE];
 	uint64_t old;
 	bool had;
 	int err = 0;
 
 	if (sidecar->read_only)
 		return WN_ERR_READONLY;
-	wn__run_name(id, name);
+	wn__keylist_name(id, name);
 	pthread_mutex_lock(&sidecar->change);
 	had = get_size(sidecar, name, &old);
 	if (unlinkat(sidecar->directory, name, 0) < 0) {
 		err = errno == ENOENT ? WN_ERR_NOT_FOUND : errno;
 	} else {
 		account(sidecar, had, old, false, 0);
-		wn__run_files_forget(&sidecar->files, id);
+		wn__keylist_files_forget(&sidecar->files, id);
 	}
 	pthread_mutex_unlock(&sidecar->change);
 	return err;
@@ -264,30 +265,30 @@ static int walk_directory(struct sidecar *sidecar, name_fn *fn, void *arg)
 static int add_info(struct sidecar *sidecar, const char *name, void *arg)
 {
 	unsigned char id[WN_BLOCK_ID_SIZE];
-	struct wn__run_info info = {0};
-	struct wn__run_file file;
+	struct wn__keylist_info info = {0};
+	struct wn__keylist_file file;
 	int err;
 
-	if (!wn__run_name_parse(name, id))
+	if (!wn__keylist_name_parse(name, id))
 		return 0;
-	err = wn__run_file_open(sidecar->directory, id, &file);
+	err = wn__keylist_file_open(sidecar->directory, id, &file);
 	if (err == WN_ERR_NOT_FOUND) /* dropped since */
 		return 0;
 	if (err) {
-		memcpy(info.run.id, id, sizeof(id));
+		memcpy(info.list.id, id, sizeof(id));
 		info.error = err;
 		get_size(sidecar, name, &info.bytes);
 	} else {
-		info = wn__run_header_info(&file.header);
+		info = wn__keylist_header_info(&file.header);
 		close(file.fd);
 	}
-	return wn__run_infos_add(arg, &info);
+	return wn__keylist_infos_add(arg, &info);
 }
 
-static int sidecar_list(struct wn__runs *runs, struct wn__run_info **infosp, size_t *countp)
+static int sidecar_list(struct wn__map *map, struct wn__keylist_info **infosp, size_t *countp)
 {
-	struct wn__run_infos list = {NULL, 0, 0};
-	int err = walk_directory(to_sidecar(runs), add_info, &list);
+	struct wn__keylist_infos list = {NULL, 0, 0};
+	int err = walk_directory(to_sidecar(map), add_info, &list);
 
 	if (err) {
 		free(list.infos);
@@ -307,27 +308,27 @@ static int sweep_or_count(struct sidecar *sidecar, const char *name, void *arg)
 	uint64_t size;
 
 	(void)arg;
-	if (wn__run_name_is_temporary(name)) {
+	if (wn__keylist_name_is_temporary(name)) {
 		if (!sidecar->read_only)
 			unlinkat(sidecar->directory, name, 0);
-	} else if (wn__run_name_parse(name, id) && get_size(sidecar, name, &size)) {
+	} else if (wn__keylist_name_parse(name, id) && get_size(sidecar, name, &size)) {
 		account(sidecar, false, 0, true, size);
 	}
 	return 0;
 }
 
-static void sidecar_destroy(struct wn__runs *runs)
+static void sidecar_destroy(struct wn__map *map)
 {
-	struct sidecar *sidecar = to_sidecar(runs);
+	struct sidecar *sidecar = to_sidecar(map);
 
-	wn__run_files_fini(&sidecar->files);
+	wn__keylist_files_fini(&sidecar->files);
 	if (sidecar->directory >= 0)
 		close(sidecar->directory);
 	pthread_mutex_destroy(&sidecar->change);
 	free(sidecar);
 }
 
-static const struct wn__runs_ops sidecar_ops = {
+static const struct wn__map_ops sidecar_ops = {
 	.put = sidecar_put,
 	.lookup = sidecar_lookup,
 	.stream = sidecar_stream,
@@ -346,8 +347,8 @@ static int open_directory(struct sidecar *sidecar, const char *directory)
 	return sidecar->read_only ? 0 : wn__directory_is_ours(directory);
 }
 
-int wn__runs_sidecar_open(const char *directory, const struct wn__sidecar_options *options,
-			  struct wn__runs **runsp)
+int wn__map_sidecar_open(const char *directory, const struct wn__sidecar_options *options,
+			  struct wn__map **runsp)
 {
 	struct wn__sidecar_options wanted = options ? *options : (struct wn__sidecar_options){0};
 	struct sidecar *sidecar = wn__calloc(1, sizeof(*sidecar));
@@ -363,7 +364,7 @@ int wn__runs_sidecar_open(const char *directory, const struct wn__sidecar_option
 	pthread_mutex_init(&sidecar->change, NULL);
 	err = open_directory(sidecar, directory);
 	if (!err)
-		err = wn__run_files_init(&sidecar->files, sidecar->directory,
+		err = wn__keylist_files_init(&sidecar->files, sidecar->directory,
 					 wanted.max_open ? wanted.max_open : DEFAULT_MAX_OPEN);
 	if (!err)
 		err = walk_directory(sidecar, sweep_or_count, NULL);

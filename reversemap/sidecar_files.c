@@ -12,14 +12,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "sidecar.h"
 
 /* ---- names -------------------------------------------------------------- */
 
 #define HEX_SIZE (2 * WN_BLOCK_ID_SIZE)
 
-void wn__run_name(const unsigned char *id, char *name)
+void wn__keylist_name(const unsigned char *id, char *name)
 {
 	static const char digits[] = "0123456789abcdef";
 
@@ -51,14 +51,14 @@ static const char *parse_id(const char *name, unsigned char *id)
 	return name;
 }
 
-bool wn__run_name_parse(const char *name, unsigned char *idp)
+bool wn__keylist_name_parse(const char *name, unsigned char *idp)
 {
 	const char *rest = parse_id(name, idp);
 
 	return rest && strcmp(rest, ".run") == 0;
 }
 
-bool wn__run_name_is_temporary(const char *name)
+bool wn__keylist_name_is_temporary(const char *name)
 {
 	unsigned char id[WN_BLOCK_ID_SIZE];
 	const char *rest = parse_id(name, id);
@@ -89,9 +89,9 @@ int wn__pread_all(int fd, unsigned char *bytes, size_t size, uint64_t at)
 	return 0;
 }
 
-static int check_file(int fd, const unsigned char *id, struct wn__run_header *headerp)
+static int check_file(int fd, const unsigned char *id, struct wn__keylist_header *headerp)
 {
-	unsigned char bytes[WN__RUN_HEADER_SIZE];
+	unsigned char bytes[WN__KEYLIST_HEADER_SIZE];
 	struct stat status;
 	int err;
 
@@ -101,21 +101,21 @@ static int check_file(int fd, const unsigned char *id, struct wn__run_header *he
 		return WN_ERR_CORRUPT;
 	err = wn__pread_all(fd, bytes, sizeof(bytes), 0);
 	if (!err)
-		err = wn__run_header_get(bytes, headerp);
+		err = wn__keylist_header_get(bytes, headerp);
 	if (err)
 		return err;
-	if (memcmp(headerp->run.id, id, WN_BLOCK_ID_SIZE) != 0)
+	if (memcmp(headerp->list.id, id, WN_BLOCK_ID_SIZE) != 0)
 		return WN_ERR_MISMATCH;
-	return (uint64_t)status.st_size == wn__run_size(headerp) ? 0 : WN_ERR_CORRUPT;
+	return (uint64_t)status.st_size == wn__keylist_size(headerp) ? 0 : WN_ERR_CORRUPT;
 }
 
-int wn__run_file_open(int directory, const unsigned char *id, struct wn__run_file *file)
+int wn__keylist_file_open(int directory, const unsigned char *id, struct wn__keylist_file *file)
 {
-	char name[WN__RUN_NAME_SIZE];
+	char name[WN__KEYLIST_NAME_SIZE];
 	int err;
 
-	*file = (struct wn__run_file){.fd = -1};
-	wn__run_name(id, name);
+	*file = (struct wn__keylist_file){.fd = -1};
+	wn__keylist_name(id, name);
 	do {
 		file->fd = openat(directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	} while (file->fd < 0 && errno == EINTR);
@@ -131,9 +131,9 @@ int wn__run_file_open(int directory, const unsigned char *id, struct wn__run_fil
 
 /* ---- the table ---------------------------------------------------------- */
 
-int wn__run_files_init(struct wn__run_files *files, int directory, unsigned count)
+int wn__keylist_files_init(struct wn__keylist_files *files, int directory, unsigned count)
 {
-	*files = (struct wn__run_files){.directory = directory, .count = count};
+	*files = (struct wn__keylist_files){.directory = directory, .count = count};
 	files->files = wn__calloc(count, sizeof(*files->files));
 	if (!files->files)
 		return ENOMEM;
@@ -143,7 +143,7 @@ int wn__run_files_init(struct wn__run_files *files, int directory, unsigned coun
 	return 0;
 }
 
-void wn__run_files_fini(struct wn__run_files *files)
+void wn__keylist_files_fini(struct wn__keylist_files *files)
 {
 	if (!files->files)
 		return;
@@ -157,19 +157,20 @@ void wn__run_files_fini(struct wn__run_files *files)
 
 /* Under the lock, as the next three. A table of a few dozen is searched faster than
  * a file is read. */
-static struct wn__run_file *find_file(struct wn__run_files *files, const unsigned char *id)
+static struct wn__keylist_file *find_file(struct wn__keylist_files *files, const unsigned char *id)
 {
 	for (unsigned i = 0; i < files->count; i++) {
-		struct wn__run_file *file = &files->files[i];
+		struct wn__keylist_file *file = &files->files[i];
 
 		if (file->fd >= 0 && !file->dropped &&
-		    memcmp(file->header.run.id, id, WN_BLOCK_ID_SIZE) == 0)
+		    memcmp(file->header.list.id, id, WN_BLOCK_ID_SIZE) == 0)
 			return file;
 	}
 	return NULL;
 }
 
-static struct wn__run_file *use_file(struct wn__run_files *files, struct wn__run_file *file)
+static struct wn__keylist_file *use_file(struct wn__keylist_files *files,
+					 struct wn__keylist_file *file)
 {
 	file->refs++;
 	file->last_use = ++files->clock;
@@ -177,12 +178,12 @@ static struct wn__run_file *use_file(struct wn__run_files *files, struct wn__run
 }
 
 /* A free place, or that of the file unused for longest; NULL if all are in use. */
-static struct wn__run_file *make_place(struct wn__run_files *files)
+static struct wn__keylist_file *make_place(struct wn__keylist_files *files)
 {
-	struct wn__run_file *oldest = NULL;
+	struct wn__keylist_file *oldest = NULL;
 
 	for (unsigned i = 0; i < files->count; i++) {
-		struct wn__run_file *file = &files->files[i];
+		struct wn__keylist_file *file = &files->files[i];
 
 		if (file->fd < 0)
 			return file;
@@ -197,14 +198,14 @@ static struct wn__run_file *make_place(struct wn__run_files *files)
 }
 
 /* Keep what was just opened, unless there is no place or it may be out of date. */
-static struct wn__run_file *keep_file(struct wn__run_files *files, struct wn__run_file *own,
-				      uint64_t drops)
+static struct wn__keylist_file *keep_file(struct wn__keylist_files *files,
+					  struct wn__keylist_file *own, uint64_t drops)
 {
-	struct wn__run_file *place;
+	struct wn__keylist_file *place;
 
 	if (files->drops != drops)
 		return own;
-	place = find_file(files, own->header.run.id);
+	place = find_file(files, own->header.list.id);
 	if (place) { /* another thread was faster */
 		close(own->fd);
 		return use_file(files, place);
@@ -217,10 +218,10 @@ static struct wn__run_file *keep_file(struct wn__run_files *files, struct wn__ru
 	return use_file(files, place);
 }
 
-int wn__run_files_acquire(struct wn__run_files *files, const unsigned char *id,
-			  struct wn__run_file *own, struct wn__run_file **filep)
+int wn__keylist_files_acquire(struct wn__keylist_files *files, const unsigned char *id,
+			  struct wn__keylist_file *own, struct wn__keylist_file **filep)
 {
-	struct wn__run_file *file;
+	struct wn__keylist_file *file;
 	uint64_t drops;
 	int err;
 
@@ -233,7 +234,7 @@ int wn__run_files_acquire(struct wn__run_files *files, const unsigned char *id,
 	pthread_mutex_unlock(&files->lock);
 	if (file)
 		return 0;
-	err = wn__run_file_open(files->directory, id, own);
+	err = wn__keylist_file_open(files->directory, id, own);
 	if (err)
 		return err;
 	pthread_mutex_lock(&files->lock);
@@ -242,7 +243,7 @@ int wn__run_files_acquire(struct wn__run_files *files, const unsigned char *id,
 	return 0;
 }
 
-void wn__run_files_release(struct wn__run_files *files, struct wn__run_file *file)
+void wn__keylist_files_release(struct wn__keylist_files *files, struct wn__keylist_file *file)
 {
 	if (!file->kept) {
 		close(file->fd);
@@ -251,14 +252,14 @@ void wn__run_files_release(struct wn__run_files *files, struct wn__run_file *fil
 	pthread_mutex_lock(&files->lock);
 	if (--file->refs == 0 && file->dropped) {
 		close(file->fd);
-		*file = (struct wn__run_file){.fd = -1};
+		*file = (struct wn__keylist_file){.fd = -1};
 	}
 	pthread_mutex_unlock(&files->lock);
 }
 
-void wn__run_files_forget(struct wn__run_files *files, const unsigned char *id)
+void wn__keylist_files_forget(struct wn__keylist_files *files, const unsigned char *id)
 {
-	struct wn__run_file *file;
+	struct wn__keylist_file *file;
 
 	pthread_mutex_lock(&files->lock);
 	files->drops++;
@@ -267,7 +268,7 @@ void wn__run_files_forget(struct wn__run_files *files, const unsigned char *id)
 		file->dropped = true;
 	} else if (file) {
 		close(file->fd);
-		*file = (struct wn__run_file){.fd = -1};
+		*file = (struct wn__keylist_file){.fd = -1};
 	}
 	pthread_mutex_unlock(&files->lock);
 }

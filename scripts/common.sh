@@ -146,8 +146,7 @@ make_in()
 check_lines()
 {
 	local log line
-	for log in "$1"/tests/test_*.log; do
-		[ -e "$log" ] || continue
+	for log in $(find "$1/tests" -name 'test_*.log' | sort); do
 		line=$(grep -aE '^[0-9]+%: Checks: ' "$log" | tail -n 1)
 		printf '%s  (%s)\n' "${line:-no closing line: it did not come to its end}" \
 			"$(basename "$log" .log)"

@@ -13,11 +13,11 @@
 
 #include <winnow/error.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "journal.h"
 #include "misses.h"
 #include "policy.h"
-#include "secret.h"
+#include "base/secret.h"
 #include "strangers.h"
 
 struct wn_leveldb {
@@ -52,14 +52,14 @@ static bool fits(uint64_t record, struct wn_hash query, uint16_t slack)
 static int learn_match(struct wn__policy *policy, const struct wn__frame *frame,
 		       const struct wn__positive *positive, uint32_t index, uint64_t record)
 {
-	uint64_t stored = record & WN__TINY_LESSON_MASK;
+	uint64_t stored = record & WN__SMALL_LESSON_MASK;
 	int err;
 
 	if (!fits(record, frame->hash, positive->slack))
 		return WN_ERR_MISMATCH;
-	if (stored == wn__tiny_lesson_bits(frame->hash))
+	if (stored == wn__small_lesson_bits(frame->hash))
 		return WN_ERR_UNFIXABLE;
-	err = wn__tiny_lessons_learn(policy->lessons, positive->id, index, stored);
+	err = wn__small_lessons_learn(policy->lessons, positive->id, index, stored);
 	if (!err)
 		wn__journal_add(policy->journal, positive->id, index, frame->key, frame->size);
 	return err;
@@ -68,7 +68,7 @@ static int learn_match(struct wn__policy *policy, const struct wn__frame *frame,
 /* The next filter that is built for it will heed it, after a reopening, too. */
 static void note_for_later(struct wn__policy *policy, const struct wn__frame *frame)
 {
-	static const struct wn__tiny_id no_id;
+	static const struct wn__small_id no_id;
 	size_t at = frame->hash.lo % WN__NOTED_KEYS;
 
 	if (frame->hashed &&
@@ -193,12 +193,12 @@ char *wn_leveldb_get(struct wn_leveldb *wn, const leveldb_readoptions_t *options
 /* A lesson is made of what the pack says now; the last filter's records are at hand. */
 struct loading {
 	struct wn__policy *policy;
-	struct wn__tiny_id id;
+	struct wn__small_id id;
 	uint64_t *records;
 	uint32_t count;
 };
 
-static void load_record(void *given, struct wn__tiny_id id, uint32_t index, const char *key,
+static void load_record(void *given, struct wn__small_id id, uint32_t index, const char *key,
 			size_t size)
 {
 	struct loading *loading = given;
@@ -215,8 +215,8 @@ static void load_record(void *given, struct wn__tiny_id id, uint32_t index, cons
 			loading->count = 0;
 	}
 	if (index < loading->count)
-		wn__tiny_lessons_learn(policy->lessons, id, index,
-				       loading->records[index] & WN__TINY_LESSON_MASK);
+		wn__small_lessons_learn(policy->lessons, id, index,
+				       loading->records[index] & WN__SMALL_LESSON_MASK);
 }
 
 static void load_journal(struct wn__policy *policy)
@@ -227,18 +227,18 @@ static void load_journal(struct wn__policy *policy)
 	free(loading.records);
 }
 
-static void add_lesson(void *journal, struct wn__tiny_id id, uint32_t index)
+static void add_lesson(void *journal, struct wn__small_id id, uint32_t index)
 {
 	wn__journal_add(journal, id, index, NULL, 0);
 }
 
 static void add_all(void *given)
 {
-	static const struct wn__tiny_id no_id;
+	static const struct wn__small_id no_id;
 	struct wn__policy *policy = given;
 	struct wn__miss_list *list = wn__misses_list(policy->misses, true);
 
-	wn__tiny_lessons_each(policy->lessons, add_lesson, policy->journal);
+	wn__small_lessons_each(policy->lessons, add_lesson, policy->journal);
 	for (size_t i = 0; list && i < list->count; i++)
 		wn__journal_add(policy->journal, no_id, WN__JOURNAL_NO_INDEX, list->items[i].key,
 				list->items[i].size);
@@ -398,7 +398,7 @@ static int prepare(struct wn_leveldb *wn, const leveldb_options_t *options, cons
 	if (!wn->shim)
 		return odd ? WN_ERR_VERSION : ENOMEM;
 	sum = XXH3_64bits(wn_secret_seed(wn->secret), WN_SEED_SIZE);
-	err = wn__tiny_lessons_create(given->learned_bytes, &policy->lessons);
+	err = wn__small_lessons_create(given->learned_bytes, &policy->lessons);
 	if (!err)
 		err = wn__packs_open(wn->directory, sum, &policy->packs);
 	if (!err)
@@ -484,7 +484,7 @@ static void close_all(struct wn_leveldb *wn)
 		wn__journal_destroy(policy->journal);
 		wn__misses_destroy(policy->misses);
 		wn__packs_close(policy->packs);
-		wn__tiny_lessons_destroy(policy->lessons);
+		wn__small_lessons_destroy(policy->lessons);
 	}
 	wn__level_policy_destroy(policy);
 	wn_secret_destroy(wn->secret);
@@ -582,13 +582,13 @@ void wn_leveldb_close(struct wn_leveldb *wn)
 void wn_leveldb_stats(struct wn_leveldb *wn, struct wn_leveldb_stats *statsp)
 {
 	struct wn__policy *policy = wn->policy;
-	struct wn__tiny_lessons_stats lessons;
+	struct wn__small_lessons_stats lessons;
 	struct wn__packs_stats packs;
 	uint64_t counts[WN__COUNTERS];
 
 	for (int i = 0; i < WN__COUNTERS; i++)
 		counts[i] = atomic_load_explicit(&policy->counters[i], memory_order_relaxed);
-	wn__tiny_lessons_describe(policy->lessons, &lessons);
+	wn__small_lessons_describe(policy->lessons, &lessons);
 	wn__packs_describe(policy->packs, &packs);
 	*statsp = (struct wn_leveldb_stats){
 		.lookups = counts[WN__LOOKUPS],

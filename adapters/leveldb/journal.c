@@ -10,11 +10,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "alloc.h"
-#include "bytes.h"
-#include "file.h"
+#include "base/alloc.h"
+#include "base/bytes.h"
+#include "base/file.h"
 #include "journal.h"
-#include "secret.h"
+#include "base/secret.h"
 
 #define MAGIC "WNLDBJ1\n"
 enum { HEAD_SIZE = 16, RECORD_SIZE = 28 };
@@ -78,7 +78,7 @@ static size_t take_record(const struct wn__journal *journal, const unsigned char
 	if (key_size > left - RECORD_SIZE ||
 	    get_le32(record) != sum_record(journal, record, key_size))
 		return 0;
-	each(arg, (struct wn__tiny_id){get_le64(record + ID_AT), get_le64(record + ID_AT + 8)},
+	each(arg, (struct wn__small_id){get_le64(record + ID_AT), get_le64(record + ID_AT + 8)},
 	     get_le32(record + INDEX_AT), (const char *)record + RECORD_SIZE, key_size);
 	return RECORD_SIZE + key_size;
 }
@@ -119,7 +119,7 @@ static bool make_room(struct wn__journal *journal, size_t more)
 	return true;
 }
 
-void wn__journal_add(struct wn__journal *journal, struct wn__tiny_id id, uint32_t index,
+void wn__journal_add(struct wn__journal *journal, struct wn__small_id id, uint32_t index,
 		     const char *key, size_t size)
 {
 	if (size > UINT16_MAX)

@@ -13,10 +13,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "alloc.h"
-#include "bytes.h"
+#include "base/alloc.h"
+#include "base/bytes.h"
 #include "misses.h"
-#include "secret.h"
+#include "base/secret.h"
 
 #define CAPACITY ((size_t)131072)
 #define ROW 64 /* places */

@@ -9,8 +9,8 @@
  * come again cost a third of a lookup.)
  *
  * Thread safety: any function, any thread, but for create and destroy. */
-#ifndef WN_LEVELDB_MISSES_H
-#define WN_LEVELDB_MISSES_H
+#ifndef WN_ADAPTERS_LEVELDB_MISSES_H
+#define WN_ADAPTERS_LEVELDB_MISSES_H
 
 #include <winnow/common.h>
 #include <winnow/hash.h>
@@ -53,4 +53,4 @@ int wn__miss_compare(const struct wn__misses *misses, const void *a, size_t a_si
 		     size_t b_size);
 uint64_t wn__misses_bytes(const struct wn__misses *misses);
 
-#endif /* WN_LEVELDB_MISSES_H */
+#endif /* WN_ADAPTERS_LEVELDB_MISSES_H */

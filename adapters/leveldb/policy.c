@@ -6,11 +6,11 @@
 
 #include <winnow/error.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "policy.h"
-#include "secret.h"
-#include "tiny.h"
-#include "tiny_sscf.h"
+#include "base/secret.h"
+#include "kinds/aqf/aqf_small.h"
+#include "kinds/sscf/sscf_small.h"
 
 #define DEFAULT_REMAINDER 7
 #define DEFAULT_BITS 1000
@@ -68,7 +68,7 @@ static struct wn__positive *note_positive(struct wn__frame *frame)
 	return &frame->positives[at];
 }
 
-static uint16_t slack_of(const struct wn__tiny *tiny)
+static uint16_t slack_of(const struct wn__small *tiny)
 {
 	uint64_t fingerprints = (uint64_t)tiny->buckets << tiny->remainder_bits;
 
@@ -79,27 +79,27 @@ static uint16_t slack_of(const struct wn__tiny *tiny)
 
 /* What the filter has learned decides. The matches that stay are noted for the lookup's end. */
 static bool ask_lessons(struct wn__policy *policy, struct wn__frame *frame,
-			const struct wn__tiny *tiny, struct wn_hash hash)
+			const struct wn__small *tiny, struct wn_hash hash)
 {
 	uint32_t indexes[WN__FRAME_MATCHES];
-	int count = wn__tiny_matches(tiny, hash, indexes, WN__FRAME_MATCHES);
+	int count = wn__small_matches(tiny, hash, indexes, WN__FRAME_MATCHES);
 	struct wn__positive *positive;
-	struct wn__tiny_id id;
+	struct wn__small_id id;
 	int left = 0;
 
 	if (count == 0)
 		return false;
 	if (count < 0)
 		wn__count(policy, WN__FOREIGN_FILTERS, 1);
-	if (count < 0 || count > WN__FRAME_MATCHES || !policy->lessons || !wn__tiny_learns(tiny) ||
+	if (count < 0 || count > WN__FRAME_MATCHES || !policy->lessons || !wn__small_learns(tiny) ||
 	    wn__packs_in_doubt(policy->packs)) {
 		note_positive(frame);
 		return true;
 	}
-	id = wn__tiny_id(tiny->bytes, tiny->size);
+	id = wn__small_id(tiny->bytes, tiny->size);
 	for (int i = 0; i < count; i++)
-		if (!wn__tiny_lessons_refute(policy->lessons, id, indexes[i],
-					     wn__tiny_lesson_bits(hash)))
+		if (!wn__small_lessons_refute(policy->lessons, id, indexes[i],
+					     wn__small_lesson_bits(hash)))
 			indexes[left++] = indexes[i];
 	if (left == 0)
 		return false;
@@ -120,15 +120,15 @@ ask_other(struct wn__policy *policy, struct wn__frame *frame, const char *key, s
 	const unsigned char *bytes = (const unsigned char *)filter;
 	struct wn__sscf_frozen frozen;
 	struct wn__positive *positive;
-	bool sscf = wn__tiny_sscf_open(bytes, filter_size, policy->secret_id, &frozen);
+	bool sscf = wn__small_sscf_open(bytes, filter_size, policy->secret_id, &frozen);
 	bool answer = true;
 
 	if (sscf)
-		answer = wn__tiny_sscf_says_maybe(&frozen, hash_key(policy, frame, key, size));
+		answer = wn__small_sscf_says_maybe(&frozen, hash_key(policy, frame, key, size));
 	else if (ours)
 		wn__count(policy, WN__FOREIGN_FILTERS, 1);
 	else if (!policy->canonical && /* Bloom filters hash keys as they are */
-		 !wn__tiny_sscf_claims(bytes, filter_size, policy->secret_id))
+		 !wn__small_sscf_claims(bytes, filter_size, policy->secret_id))
 		answer = wn__shim_bloom_may_match(policy->bloom, key, size, filter, filter_size);
 	if (!answer)
 		return false;
@@ -143,7 +143,7 @@ WN__INLINE unsigned char ask(struct wn__policy *policy, const char *key, size_t 
 {
 	const unsigned char *bytes = (const unsigned char *)filter;
 	struct wn__frame *frame = wn__current_frame;
-	struct wn__tiny tiny;
+	struct wn__small tiny;
 	struct wn_hash hash;
 	bool whole, ours;
 
@@ -151,11 +151,11 @@ WN__INLINE unsigned char ask(struct wn__policy *policy, const char *key, size_t 
 		frame = NULL;
 	if (frame)
 		frame->queries++;
-	ours = wn__tiny_claims(bytes, filter_size, policy->secret_id, &whole);
-	if (WN__UNLIKELY(!whole || !wn__tiny_open(bytes, filter_size, &tiny)))
+	ours = wn__small_claims(bytes, filter_size, policy->secret_id, &whole);
+	if (WN__UNLIKELY(!whole || !wn__small_open(bytes, filter_size, &tiny)))
 		return ask_other(policy, frame, key, size, filter, filter_size, ours);
 	hash = hash_key(policy, frame, key, size);
-	if (wn__tiny_refuses(&tiny, hash, fast))
+	if (wn__small_refuses(&tiny, hash, fast))
 		return 0;
 	return ask_lessons(policy, frame, &tiny, hash);
 }
@@ -238,14 +238,14 @@ int wn__parse_options(const char *text, struct wn__level_filter *filterp, char *
 		return 0;
 	if (strncmp(text, sscf, sizeof(sscf) - 1) == 0) {
 		value = read_hundredths(text + sizeof(sscf) - 1);
-		if (value < WN__TINY_SSCF_LEAST_BITS || value > WN__TINY_SSCF_MOST_BITS)
+		if (value < WN__SMALL_SSCF_LEAST_BITS || value > WN__SMALL_SSCF_MOST_BITS)
 			return refuse_options(text, message, size);
 		filterp->bits = (unsigned)value;
 		return 0;
 	}
 	if (strncmp(text, bits, sizeof(bits) - 1) == 0) {
 		value = read_hundredths(text + sizeof(bits) - 1);
-		if (value < 100 || value > 100 * WN__TINY_MAX_REMAINDER || value % 100)
+		if (value < 100 || value > 100 * WN__SMALL_MAX_REMAINDER || value % 100)
 			return refuse_options(text, message, size);
 		filterp->remainder_bits = (unsigned)(value / 100);
 		return 0;
@@ -277,7 +277,7 @@ int wn__level_policy_create(const struct wn__level_filter *filter, const struct 
 		free(policy);
 		return err;
 	}
-	policy->secret_id = wn__tiny_secret_id(secret);
+	policy->secret_id = wn__small_secret_id(secret);
 	policy->filter = *filter;
 	policy->fast = wn__cpu_is_fast();
 	policy->bloom = wn__shim_bloom_create();
@@ -291,7 +291,7 @@ void wn__level_policy_canonicalize(struct wn__policy *policy, wn_canonical_fn *c
 	policy->canonical = canonical;
 	policy->canonical_arg = arg;
 	if (canonical)
-		policy->secret_id ^= WN__TINY_SECRET_MASK;
+		policy->secret_id ^= WN__SMALL_SECRET_MASK;
 }
 
 void wn__level_policy_destroy(void *given)

@@ -1,15 +1,15 @@
 /* policy.h - the filter policy, and the database behind it if there is one. */
-#ifndef WN_LEVELDB_POLICY_H
-#define WN_LEVELDB_POLICY_H
+#ifndef WN_ADAPTERS_LEVELDB_POLICY_H
+#define WN_ADAPTERS_LEVELDB_POLICY_H
 
 #include <pthread.h>
 #include <stdatomic.h>
 
 #include <winnow/leveldb.h>
 
-#include "packs.h"
+#include "reversemap/packs.h"
 #include "shim.h"
-#include "tiny_lessons.h"
+#include "learn/small_lessons.h"
 
 /* The name of LevelDB's own: the two then see each other's filters. */
 #define WN__FILTER_NAME "leveldb.BuiltinBloomFilter2"
@@ -56,7 +56,7 @@ struct wn__policy {
 	wn_canonical_fn *canonical; /* NULL: keys are hashed as they are */
 	void *canonical_arg;
 	/* ---- with a database; else NULL ---- */
-	struct wn__tiny_lessons *lessons;
+	struct wn__small_lessons *lessons;
 	struct wn__packs *packs;
 	struct wn__misses *misses;
 	struct wn__journal *journal;
@@ -77,7 +77,7 @@ static inline void wn__count(struct wn__policy *policy, enum wn__counter counter
 #define WN__FRAME_MATCHES 4
 
 struct wn__positive {
-	struct wn__tiny_id id;
+	struct wn__small_id id;
 	uint32_t indexes[WN__FRAME_MATCHES];
 	int count;         /* 0: nothing can be learned from it; -1: only by the next filters */
 	uint16_t slack;    /* how far a matching key's first 16 bits may be off the query's */
@@ -130,6 +130,6 @@ void wn__end_table(void *policy, void *table);
 void wn__drop_table(void *policy, void *table);
 void wn__remove_table(void *policy, uint64_t number);
 /* wn__pack_gone_fn: the filter's lessons go, too. */
-void wn__forget_filter(void *policy, struct wn__tiny_id id, uint32_t count);
+void wn__forget_filter(void *policy, struct wn__small_id id, uint32_t count);
 
-#endif /* WN_LEVELDB_POLICY_H */
+#endif /* WN_ADAPTERS_LEVELDB_POLICY_H */

@@ -1,6 +1,6 @@
 /* shim.h - what LevelDB shows to C++ only: its Env, its comparator, its own filters. */
-#ifndef WN_LEVELDB_SHIM_H
-#define WN_LEVELDB_SHIM_H
+#ifndef WN_ADAPTERS_LEVELDB_SHIM_H
+#define WN_ADAPTERS_LEVELDB_SHIM_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -48,4 +48,4 @@ bool wn__shim_bloom_may_match(const void *bloom, const char *key, size_t size, c
 
 WN_END_DECLS
 
-#endif /* WN_LEVELDB_SHIM_H */
+#endif /* WN_ADAPTERS_LEVELDB_SHIM_H */

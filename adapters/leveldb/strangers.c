@@ -16,8 +16,8 @@
 
 #include <winnow/error.h>
 
-#include "alloc.h"
-#include "bytes.h"
+#include "base/alloc.h"
+#include "base/bytes.h"
 #include "policy.h"
 #include "shim.h"
 #include "strangers.h"
@@ -182,21 +182,21 @@ static int find_filters(const unsigned char *block, uint64_t size, struct handle
 /* The ids that lessons are asked for under; see ask() in policy.c. */
 static bool may_learn(const unsigned char *bytes, size_t size, uint32_t secret_id)
 {
-	struct wn__tiny tiny;
+	struct wn__small tiny;
 	bool whole;
 
-	return wn__tiny_claims(bytes, size, secret_id, &whole) && whole &&
-	       wn__tiny_open(bytes, size, &tiny) && wn__tiny_learns(&tiny);
+	return wn__small_claims(bytes, size, secret_id, &whole) && whole &&
+	       wn__small_open(bytes, size, &tiny) && wn__small_learns(&tiny);
 }
 
 /* The filters, their offsets and that of the first offset, and a byte. A filter ends where the
  * next one begins, so that none is looked at twice; LevelDB leaves out those for which that is
  * not so. */
 static int read_ids(const unsigned char *block, size_t size, uint32_t secret_id,
-		    struct wn__tiny_id **idsp, size_t *countp)
+		    struct wn__small_id **idsp, size_t *countp)
 {
 	size_t end, filters, count = 0;
-	struct wn__tiny_id *ids;
+	struct wn__small_id *ids;
 
 	if (size < 5)
 		return WN_ERR_CORRUPT;
@@ -216,14 +216,14 @@ static int read_ids(const unsigned char *block, size_t size, uint32_t secret_id,
 			return WN_ERR_CORRUPT;
 		}
 		if (start < stop && may_learn(block + start, stop - start, secret_id))
-			ids[count++] = wn__tiny_id(block + start, stop - start);
+			ids[count++] = wn__small_id(block + start, stop - start);
 	}
 	*idsp = ids;
 	*countp = count;
 	return 0;
 }
 
-static int read_filters(const struct file *file, uint32_t secret_id, struct wn__tiny_id **idsp,
+static int read_filters(const struct file *file, uint32_t secret_id, struct wn__small_id **idsp,
 			size_t *countp)
 {
 	struct handle handle;
@@ -244,7 +244,7 @@ static int read_filters(const struct file *file, uint32_t secret_id, struct wn__
 	return err;
 }
 
-int wn__strangers_read(const char *path, uint32_t secret_id, struct wn__tiny_id **idsp,
+int wn__strangers_read(const char *path, uint32_t secret_id, struct wn__small_id **idsp,
 		       size_t *countp)
 {
 	struct file file = {.fd = open(path, O_RDONLY | O_CLOEXEC)};
@@ -269,7 +269,7 @@ int wn__strangers_read(const char *path, uint32_t secret_id, struct wn__tiny_id 
 static int add_table(struct wn__packs *packs, const char *path, uint64_t number,
 		     uint32_t secret_id)
 {
-	struct wn__tiny_id *ids = NULL;
+	struct wn__small_id *ids = NULL;
 	size_t count;
 	int err = wn__strangers_read(path, secret_id, &ids, &count);
 

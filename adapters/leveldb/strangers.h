@@ -7,10 +7,10 @@
  * the files, and their ids registered as strangers (packs.h).
  *
  * Thread safety: before the packs are used. */
-#ifndef WN_LEVELDB_STRANGERS_H
-#define WN_LEVELDB_STRANGERS_H
+#ifndef WN_ADAPTERS_LEVELDB_STRANGERS_H
+#define WN_ADAPTERS_LEVELDB_STRANGERS_H
 
-#include "packs.h"
+#include "reversemap/packs.h"
 
 /* Every table of the database at `path` that has no pack. An error: an errno; tables that
  * cannot be read are none, and put the packs in doubt. */
@@ -18,7 +18,7 @@ int wn__strangers_find(struct wn__packs *packs, const char *path, uint32_t secre
 
 /* The ids of the filters in the table's file that may learn under this secret; free() them.
  * WN_ERR_CORRUPT, an errno: nobody knows. */
-int wn__strangers_read(const char *path, uint32_t secret_id, struct wn__tiny_id **idsp,
+int wn__strangers_read(const char *path, uint32_t secret_id, struct wn__small_id **idsp,
 		       size_t *countp);
 
-#endif /* WN_LEVELDB_STRANGERS_H */
+#endif /* WN_ADAPTERS_LEVELDB_STRANGERS_H */

@@ -9,13 +9,13 @@
 
 #include <winnow/error.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "journal.h"
 #include "misses.h"
 #include "policy.h"
-#include "secret.h"
-#include "tiny.h"
-#include "tiny_sscf.h"
+#include "base/secret.h"
+#include "kinds/aqf/aqf_small.h"
+#include "kinds/sscf/sscf_small.h"
 
 /* A filter that is built, while the keys behind it are not known. */
 struct built {
@@ -23,7 +23,7 @@ struct built {
 	size_t size;
 	struct wn_hash *hashes;
 	uint32_t count;
-	struct wn__tiny_id id;
+	struct wn__small_id id;
 	char *last_key;
 	size_t last_size;
 };
@@ -92,11 +92,11 @@ void wn__drop_table(void *given, void *dropped)
 	free(table);
 }
 
-void wn__forget_filter(void *given, struct wn__tiny_id id, uint32_t count)
+void wn__forget_filter(void *given, struct wn__small_id id, uint32_t count)
 {
 	struct wn__policy *policy = given;
 
-	wn__tiny_lessons_forget(policy->lessons, id, count);
+	wn__small_lessons_forget(policy->lessons, id, count);
 }
 
 void wn__remove_table(void *given, uint64_t number)
@@ -111,18 +111,18 @@ void wn__remove_table(void *given, uint64_t number)
 static void teach(struct wn__policy *policy, const struct built *built, const struct wn__miss *miss)
 {
 	uint32_t indexes[WN__FRAME_MATCHES];
-	uint64_t bits = wn__tiny_lesson_bits(miss->hash);
-	struct wn__tiny tiny;
+	uint64_t bits = wn__small_lesson_bits(miss->hash);
+	struct wn__small tiny;
 	int count;
 
-	if (!wn__tiny_open(built->bytes, built->size, &tiny))
+	if (!wn__small_open(built->bytes, built->size, &tiny))
 		return;
-	count = wn__tiny_matches(&tiny, miss->hash, indexes, WN__FRAME_MATCHES);
+	count = wn__small_matches(&tiny, miss->hash, indexes, WN__FRAME_MATCHES);
 	for (int i = 0; i < count && i < WN__FRAME_MATCHES; i++) {
-		uint64_t stored = wn__tiny_lesson_bits(built->hashes[indexes[i]]);
+		uint64_t stored = wn__small_lesson_bits(built->hashes[indexes[i]]);
 
 		if (stored == bits ||
-		    wn__tiny_lessons_learn(policy->lessons, built->id, indexes[i], stored) != 0)
+		    wn__small_lessons_learn(policy->lessons, built->id, indexes[i], stored) != 0)
 			continue;
 		wn__journal_add(policy->journal, built->id, indexes[i], NULL, 0);
 		wn__count(policy, WN__CARRIED_OVER, 1);
@@ -178,7 +178,7 @@ static void carry_over(struct table *table, const struct built *built, const cha
 }
 
 static void remember(struct table *table, const unsigned char *bytes, size_t size,
-		     const struct wn_hash *hashes, uint32_t count, struct wn__tiny_id id,
+		     const struct wn_hash *hashes, uint32_t count, struct wn__small_id id,
 		     const char *first_key, size_t first_size, const char *last_key,
 		     size_t last_size)
 {
@@ -208,15 +208,15 @@ static void remember(struct table *table, const unsigned char *bytes, size_t siz
 /* ---- filters ------------------------------------------------------------ */
 
 /* Register the filter, with another salt where its id is taken. False: it must not learn. */
-static bool register_filter(struct table *table, struct wn__tiny_parts *parts,
-			    unsigned char *bytes, size_t size, struct wn__tiny_id *idp)
+static bool register_filter(struct table *table, struct wn__small_parts *parts,
+			    unsigned char *bytes, size_t size, struct wn__small_id *idp)
 {
 	int err = WN_ERR_MISMATCH;
 
-	for (parts->salt = 0; err == WN_ERR_MISMATCH && parts->salt < WN__TINY_SALTS;
+	for (parts->salt = 0; err == WN_ERR_MISMATCH && parts->salt < WN__SMALL_SALTS;
 	     parts->salt++) {
-		wn__tiny_build(parts, bytes, size);
-		*idp = wn__tiny_id(bytes, size);
+		wn__small_build(parts, bytes, size);
+		*idp = wn__small_id(bytes, size);
 		err = wn__pack_add(table->pack, *idp, parts->hashes, parts->count);
 	}
 	return err == 0;
@@ -233,15 +233,15 @@ static char *build(struct wn__policy *policy, const struct wn_hash *hashes, uint
 		   const char *const *keys, const size_t *sizes, int key_count, size_t *sizep)
 {
 	struct table *table = building && building->policy == policy ? building : NULL;
-	struct wn__tiny_parts parts = {
+	struct wn__small_parts parts = {
 		.hashes = hashes,
 		.count = count,
 		.remainder_bits = policy->filter.remainder_bits,
 		.secret_id = policy->secret_id,
 	};
-	size_t size = wn__tiny_size(count, policy->filter.remainder_bits);
+	size_t size = wn__small_size(count, policy->filter.remainder_bits);
 	unsigned char *bytes = size ? wn__alloc(size) : NULL;
-	struct wn__tiny_id id;
+	struct wn__small_id id;
 
 	if (!bytes)
 		return NULL;
@@ -251,7 +251,7 @@ static char *build(struct wn__policy *policy, const struct wn_hash *hashes, uint
 	} else {
 		parts.frozen = true;
 		parts.salt = 0;
-		wn__tiny_build(&parts, bytes, size);
+		wn__small_build(&parts, bytes, size);
 		wn__count(policy, WN__FILTERS_FROZEN, 1);
 	}
 	count_built(policy, count, size);
@@ -264,11 +264,11 @@ static char *build(struct wn__policy *policy, const struct wn_hash *hashes, uint
 /* The known absent keys that will be looked for in a filter of these keys: those since the last
  * filter's keys; and of those behind its own, up to the next filter's unknown first key, about as
  * many as lie between two keys. */
-static struct wn__tiny_sscf_negative *find_negatives(struct table *table, const char *const *keys,
+static struct wn__small_sscf_negative *find_negatives(struct table *table, const char *const *keys,
 						     const size_t *sizes, int count,
 						     size_t *foundp)
 {
-	struct wn__tiny_sscf_negative *negatives;
+	struct wn__small_sscf_negative *negatives;
 	const struct wn__miss *items = table->misses->items;
 	size_t first, end, more;
 
@@ -287,7 +287,7 @@ static struct wn__tiny_sscf_negative *find_negatives(struct table *table, const 
 	negatives = wn__alloc((end - first) * sizeof(*negatives));
 	for (size_t i = first; negatives && i < end; i++)
 		negatives[(*foundp)++] =
-			(struct wn__tiny_sscf_negative){items[i].hash, items[i].times};
+			(struct wn__small_sscf_negative){items[i].hash, items[i].times};
 	return negatives;
 }
 
@@ -295,20 +295,20 @@ static char *build_sscf(struct wn__policy *policy, const struct wn_hash *hashes,
 			const char *const *keys, const size_t *sizes, int count, size_t *sizep)
 {
 	struct table *table = building && building->policy == policy ? building : NULL;
-	struct wn__tiny_sscf_parts parts = {
+	struct wn__small_sscf_parts parts = {
 		.hashes = hashes,
 		.count = distinct,
 		.bits = policy->filter.bits,
 		.secret_id = policy->secret_id,
 	};
-	size_t size = wn__tiny_sscf_size(distinct, policy->filter.bits);
+	size_t size = wn__small_sscf_size(distinct, policy->filter.bits);
 	unsigned char *bytes = size ? wn__alloc(size) : NULL;
 
 	if (!bytes)
 		return NULL;
 	if (table && table->misses)
 		parts.negatives = find_negatives(table, keys, sizes, count, &parts.negative_count);
-	wn__count(policy, WN__CARRIED_OVER, wn__tiny_sscf_build(&parts, bytes, size));
+	wn__count(policy, WN__CARRIED_OVER, wn__small_sscf_build(&parts, bytes, size));
 	wn__count(policy, WN__FILTERS_FROZEN, 1);
 	count_built(policy, distinct, size);
 	free(parts.negatives);
@@ -362,7 +362,7 @@ char *wn__create_filter(void *given, const char *const *keys, const size_t *size
 		return NULL;
 	hashes = wn__alloc((size_t)count * sizeof(*hashes));
 	if (hashes && hash_keys(policy, keys, sizes, count, hashes)) {
-		size_t distinct = wn__tiny_sort(hashes, (size_t)count);
+		size_t distinct = wn__small_sort(hashes, (size_t)count);
 
 		if (distinct)
 			bytes = (policy->filter.sscf ? build_sscf : build)(

@@ -6,7 +6,7 @@
 #include <winnow/error.h>
 #include <winnow/filter.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "policy.h"
 
 /* The last of a row that mostly repeats itself. */
@@ -46,11 +46,11 @@ void *wn__builder_create(void *shared, bool verify)
 
 static void end_table(const struct builder *builder)
 {
-	struct wn__engine *engine = wn__policy_engine(builder->policy);
+	struct wn__learn *learn = wn__policy_engine(builder->policy);
 
-	if (engine)
-		wn__worker_end_table(engine, builder->last_id);
-	wn__engine_release(engine);
+	if (learn)
+		wn__worker_end_table(learn, builder->last_id);
+	wn__learn_release(learn);
 }
 
 void wn__builder_destroy(void *given)
@@ -131,55 +131,55 @@ void wn__builder_give_up(void *given)
 
 /* What other filters were wrong about, this one will not be. The view is that of the table's
  * first partition: a table may have thousands, and feedback goes on. */
-static void carry_over(struct builder *builder, struct wn__engine *engine)
+static void carry_over(struct builder *builder, struct wn__learn *learn)
 {
-	if (!engine)
+	if (!learn)
 		return;
 	if (!builder->view)
-		builder->view = wn__negatives_view(engine->negatives);
-	wn__engine_carry_over(engine, builder->view, builder->keys);
+		builder->view = wn__negatives_view(learn->negatives);
+	wn__learn_carry_over(learn, builder->view, builder->keys);
 }
 
 /* A table that the database knows nothing of, as SstFileWriter makes them, has no number. Its
  * end would not be told, so its run would stay for ever: it does not learn. */
-static void hand_over_run(struct builder *builder, struct wn__engine *engine, const void *block,
+static void hand_over_run(struct builder *builder, struct wn__learn *learn, const void *block,
 			  size_t size)
 {
 	struct wn_block_info info;
-	struct wn__run run;
+	struct wn__keylist list;
 	size_t keys;
 	const struct wn_hash *hashes = wn_builder_hashes(builder->keys, &keys);
 
-	if (!engine || wn_block_read(block, size, WN_CHECK_HEADER, &info, NULL) ||
-	    wn__run_of_block(&info, &run) || run.key_count != keys)
+	if (!learn || wn_block_read(block, size, WN_CHECK_HEADER, &info, NULL) ||
+	    wn__keylist_of_block(&info, &list) || list.key_count != keys)
 		return;
-	run.owner = builder->file;
-	if (!run.owner) {
-		wn__engine_count(engine, WN__RUNS_LOST, 1);
+	list.owner = builder->file;
+	if (!list.owner) {
+		wn__learn_count(learn, WN__RUNS_LOST, 1);
 		return;
 	}
-	wn__worker_hold(engine, &run, hashes);
-	memcpy(builder->last_id, run.id, sizeof(builder->last_id));
+	wn__worker_hold(learn, &list, hashes);
+	memcpy(builder->last_id, list.id, sizeof(builder->last_id));
 	builder->handed_over = true;
 }
 
 void wn__builder_finish(void *given, void **blockp, size_t *sizep)
 {
 	struct builder *builder = given;
-	struct wn__engine *engine = wn__policy_engine(builder->policy);
+	struct wn__learn *learn = wn__policy_engine(builder->policy);
 
 	*blockp = NULL;
 	*sizep = 0;
 	if (builder->finished)
 		empty_builder(builder);
-	carry_over(builder, engine);
+	carry_over(builder, learn);
 	if (builder->failed || wn_builder_finish(builder->keys, blockp, sizep)) {
 		wn__builder_give_up(builder);
 	} else {
 		count_filter(builder, *sizep);
-		hand_over_run(builder, engine, *blockp, *sizep);
+		hand_over_run(builder, learn, *blockp, *sizep);
 	}
-	wn__engine_release(engine);
+	wn__learn_release(learn);
 	if (builder->verify && *blockp)
 		builder->finished = true;
 	else

@@ -6,9 +6,9 @@
 
 #include <winnow/error.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "database.h"
-#include "saved.h"
+#include "learn/journal.h"
 #include "state.h"
 #include "store.h"
 
@@ -69,7 +69,7 @@ static int make_secret(struct wn_rocksdb *wn)
 
 static int make_engine(struct wn_rocksdb *wn)
 {
-	struct wn__engine_options options = {
+	struct wn__learn_options options = {
 		.background = wn->given.background,
 		.learned_bytes = wn->given.learned_bytes,
 		.queue_length = wn->given.queue_length,
@@ -82,7 +82,7 @@ static int make_engine(struct wn_rocksdb *wn)
 	if (err)
 		return err;
 	options.config = config;
-	err = wn__engine_create(&options, wn->secret, &wn->engine);
+	err = wn__learn_create(&options, wn->secret, &wn->learn);
 	wn_config_destroy(config);
 	return err;
 }
@@ -98,7 +98,7 @@ static int prepare(struct wn_rocksdb *wn, const char *path, const struct wn_rock
 	if (err)
 		return err;
 	wn->known = wn->directory && wn__state_belongs(wn->directory, path);
-	return wn__policy_create(wn->filter, wn->secret, wn->engine, wn->name, &wn->policy);
+	return wn__policy_create(wn->filter, wn->secret, wn->learn, wn->name, &wn->policy);
 }
 
 struct wn_rocksdb *wn__database_create(const char *path, const struct wn_rocksdb_options *given,
@@ -148,27 +148,27 @@ static uint64_t *list_tables(struct wn_rocksdb *wn, size_t *countp)
 /* Runs whose table went while nobody listened. */
 static int adopt(struct wn_rocksdb *wn)
 {
-	struct wn__engine *engine = wn->engine;
+	struct wn__learn *learn = wn->learn;
 	size_t count;
 	uint64_t *tables = list_tables(wn, &count);
 	int err;
 
 	if (!tables) {
-		wn__runs_destroy(wn->runs);
-		wn->runs = NULL;
+		wn__map_destroy(wn->map);
+		wn->map = NULL;
 		return ENOMEM;
 	}
 	if (!wn->read_only)
-		wn__store_move_in(wn->runs, tables, count);
-	err = wn__worker_adopt(engine, wn->runs);
-	for (size_t i = 0; !err && !wn->read_only && i < engine->owned_count; i++) {
-		uint64_t owner = engine->owned[i].owner;
+		wn__store_move_in(wn->map, tables, count);
+	err = wn__worker_adopt(learn, wn->map);
+	for (size_t i = 0; !err && !wn->read_only && i < learn->owned_count; i++) {
+		uint64_t owner = learn->owned[i].owner;
 
 		/* They are in order: once a table. */
-		if (i > 0 && engine->owned[i - 1].owner == owner)
+		if (i > 0 && learn->owned[i - 1].owner == owner)
 			continue;
 		if (!wn__is_table(owner, tables, count))
-			wn__worker_retire(engine, owner);
+			wn__worker_retire(learn, owner);
 	}
 	free(tables);
 	return err;
@@ -197,31 +197,31 @@ int wn__database_open_store(struct wn_rocksdb *wn, rocksdb_column_family_handle_
 		.read_only = wn->read_only,
 		.whole_hashes = wn->given.whole_hashes,
 	};
-	int err = wn__store_open(&place, &wn->runs);
+	int err = wn__store_open(&place, &wn->map);
 
 	if (!err)
 		err = adopt(wn);
 	if (err)
 		return err;
 	if (place.directory)
-		wn__engine_keep(wn->engine, place.directory, wn->read_only);
+		wn__learn_keep(wn->learn, place.directory, wn->read_only);
 	if (wn->charge)
-		wn__engine_charge(wn->engine, wn__shim_charge, wn->charge);
-	return wn__worker_start(wn->engine);
+		wn__learn_charge(wn->learn, wn__shim_charge, wn->charge);
+	return wn__worker_start(wn->learn);
 }
 
 void wn__database_finish(struct wn_rocksdb *wn)
 {
-	if (wn->engine) {
-		wn__worker_stop(wn->engine);
-		wn__engine_charge(wn->engine, NULL, NULL);
+	if (wn->learn) {
+		wn__worker_stop(wn->learn);
+		wn__learn_charge(wn->learn, NULL, NULL);
 	}
 	wn__shim_destroy_charge(wn->charge);
 	if (wn->policy) {
 		wn__policy_leave_engine(wn->policy);
 		wn__policy_release(wn->policy);
 	}
-	wn__engine_release(wn->engine);
+	wn__learn_release(wn->learn);
 	wn_secret_destroy(wn->secret);
 	wn__state_unlock(wn->lock);
 	free(wn->directory);
@@ -243,9 +243,9 @@ static void destroy_handle(rocksdb_column_family_handle_t **handlep)
 static void close_all(struct wn_rocksdb *wn)
 {
 	/* While the family is there, so that little is left for files. */
-	if (wn->runs) {
-		wn__worker_drain(wn->engine);
-		wn__store_leave_family(wn->runs);
+	if (wn->map) {
+		wn__worker_drain(wn->learn);
+		wn__store_leave_family(wn->map);
 	}
 	destroy_handle(&wn->family);
 	destroy_handle(&wn->default_family);

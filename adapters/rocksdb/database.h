@@ -14,8 +14,8 @@
  * the store. Runs of tables that were written before wait in the worker's queue. Closing: the
  * store leaves its column family, the database closes, and what its last flush built goes into
  * files. */
-#ifndef WN_ROCKSDB_DATABASE_H
-#define WN_ROCKSDB_DATABASE_H
+#ifndef WN_ADAPTERS_ROCKSDB_DATABASE_H
+#define WN_ADAPTERS_ROCKSDB_DATABASE_H
 
 #include <winnow/rocksdb.h>
 
@@ -33,13 +33,13 @@ struct wn_rocksdb {
 	char *name;      /* the same for every way to write the path */
 	char *directory; /* NULL: the store is in memory */
 	struct wn__state_lock *lock; /* on the directory; or NULL */
-	struct wn__engine *engine;
+	struct wn__learn *learn;
 	struct wn__policy *policy;
 	struct wn_secret *secret;
 	bool secret_is_new;
 	bool known;            /* what lies in the directory is about this database */
 	void *charge;          /* to the block cache; NULL: none, or not yet */
-	struct wn__runs *runs; /* the engine's, while it has it; NULL: there is no store */
+	struct wn__map *map; /* the engine's, while it has it; NULL: there is no store */
 };
 
 /* What rocksdb_open_column_families() is given. */
@@ -89,4 +89,4 @@ int wn__options_copy(struct wn_rocksdb *wn, const rocksdb_options_t *options, bo
 int wn__open_with_families(struct wn_rocksdb *wn, const rocksdb_options_t *options,
 			   const struct wn__families *families, bool error_if_log, char **errptr);
 
-#endif /* WN_ROCKSDB_DATABASE_H */
+#endif /* WN_ADAPTERS_ROCKSDB_DATABASE_H */

@@ -5,7 +5,7 @@
 
 #include <winnow/error.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "database.h"
 
 bool wn__family_exists(const rocksdb_options_t *options, const char *path)
@@ -57,11 +57,11 @@ static bool is_own_database(void *policy, const char *path)
 
 static void retire_file(void *policy, uint64_t file)
 {
-	struct wn__engine *engine = wn__policy_engine(policy);
+	struct wn__learn *learn = wn__policy_engine(policy);
 
-	if (engine)
-		wn__worker_retire(engine, file);
-	wn__engine_release(engine);
+	if (learn)
+		wn__worker_retire(learn, file);
+	wn__learn_release(learn);
 }
 
 /* The listener is the policy. */

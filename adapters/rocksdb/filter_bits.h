@@ -15,8 +15,8 @@
  * The classes' own virtual tables, should the compiler emit them, are hidden, and in use only
  * while an object is made or unmade: that ours say "pure" where RocksDB's have a default
  * does not matter. */
-#ifndef WN_ROCKSDB_FILTER_BITS_H
-#define WN_ROCKSDB_FILTER_BITS_H
+#ifndef WN_ADAPTERS_ROCKSDB_FILTER_BITS_H
+#define WN_ADAPTERS_ROCKSDB_FILTER_BITS_H
 
 #include <cstddef>
 #include <memory>
@@ -62,4 +62,4 @@ public:
 
 } // namespace ROCKSDB_NAMESPACE
 
-#endif /* WN_ROCKSDB_FILTER_BITS_H */
+#endif /* WN_ADAPTERS_ROCKSDB_FILTER_BITS_H */

@@ -14,10 +14,10 @@ static bool teaches_nothing(const rocksdb_readoptions_t *options, const char *er
 char *wn_rocksdb_get(struct wn_rocksdb *wn, const rocksdb_readoptions_t *options, const char *key,
 		     size_t size, size_t *value_sizep, char **errptr)
 {
-	bool traced = wn__engine_begin_lookup();
+	bool traced = wn__learn_begin_lookup();
 	char *value = rocksdb_get(wn->rocks, options, key, size, value_sizep, errptr);
 
-	wn__engine_end_lookup(wn->engine, traced, value, teaches_nothing(options, *errptr));
+	wn__learn_end_lookup(wn->learn, traced, value, teaches_nothing(options, *errptr));
 	return value;
 }
 
@@ -25,10 +25,10 @@ char *wn_rocksdb_get_cf(struct wn_rocksdb *wn, const rocksdb_readoptions_t *opti
 			rocksdb_column_family_handle_t *family, const char *key, size_t size,
 			size_t *value_sizep, char **errptr)
 {
-	bool traced = wn__engine_begin_lookup();
+	bool traced = wn__learn_begin_lookup();
 	char *value = rocksdb_get_cf(wn->rocks, options, family, key, size, value_sizep, errptr);
 
-	wn__engine_end_lookup(wn->engine, traced, value, teaches_nothing(options, *errptr));
+	wn__learn_end_lookup(wn->learn, traced, value, teaches_nothing(options, *errptr));
 	return value;
 }
 
@@ -36,10 +36,10 @@ rocksdb_pinnableslice_t *wn_rocksdb_get_pinned(struct wn_rocksdb *wn,
 					       const rocksdb_readoptions_t *options,
 					       const char *key, size_t size, char **errptr)
 {
-	bool traced = wn__engine_begin_lookup();
+	bool traced = wn__learn_begin_lookup();
 	rocksdb_pinnableslice_t *value = rocksdb_get_pinned(wn->rocks, options, key, size, errptr);
 
-	wn__engine_end_lookup(wn->engine, traced, value, teaches_nothing(options, *errptr));
+	wn__learn_end_lookup(wn->learn, traced, value, teaches_nothing(options, *errptr));
 	return value;
 }
 
@@ -48,11 +48,11 @@ rocksdb_pinnableslice_t *wn_rocksdb_get_pinned_cf(struct wn_rocksdb *wn,
 						  rocksdb_column_family_handle_t *family,
 						  const char *key, size_t size, char **errptr)
 {
-	bool traced = wn__engine_begin_lookup();
+	bool traced = wn__learn_begin_lookup();
 	rocksdb_pinnableslice_t *value =
 		rocksdb_get_pinned_cf(wn->rocks, options, family, key, size, errptr);
 
-	wn__engine_end_lookup(wn->engine, traced, value, teaches_nothing(options, *errptr));
+	wn__learn_end_lookup(wn->learn, traced, value, teaches_nothing(options, *errptr));
 	return value;
 }
 
@@ -65,7 +65,7 @@ static void end_batch(struct wn_rocksdb *wn, const rocksdb_readoptions_t *option
 	uint32_t secret_id = wn_secret_id(wn->secret);
 	struct wn__batch batch;
 
-	wn__engine_end_batch(wn->engine, traced, &batch);
+	wn__learn_end_batch(wn->learn, traced, &batch);
 	for (size_t i = 0; i < count; i++)
 		wn__batch_confirm(&batch, secret_id, wn_hash(wn->secret, keys[i], sizes[i]),
 				  values[i], teaches_nothing(options, errors[i]));
@@ -75,7 +75,7 @@ void wn_rocksdb_multi_get(struct wn_rocksdb *wn, const rocksdb_readoptions_t *op
 			  size_t count, const char *const *keys, const size_t *sizes,
 			  char **valuesp, size_t *value_sizesp, char **errorsp)
 {
-	bool traced = wn__engine_begin_lookup();
+	bool traced = wn__learn_begin_lookup();
 
 	rocksdb_multi_get(wn->rocks, options, count, keys, sizes, valuesp, value_sizesp, errorsp);
 	end_batch(wn, options, traced, count, keys, sizes, (void *const *)valuesp, errorsp);
@@ -86,7 +86,7 @@ void wn_rocksdb_multi_get_cf(struct wn_rocksdb *wn, const rocksdb_readoptions_t 
 			     const char *const *keys, const size_t *sizes, char **valuesp,
 			     size_t *value_sizesp, char **errorsp)
 {
-	bool traced = wn__engine_begin_lookup();
+	bool traced = wn__learn_begin_lookup();
 
 	rocksdb_multi_get_cf(wn->rocks, options, families, count, keys, sizes, valuesp,
 			     value_sizesp, errorsp);
@@ -99,7 +99,7 @@ void wn_rocksdb_batched_multi_get_cf(struct wn_rocksdb *wn, const rocksdb_readop
 				     rocksdb_pinnableslice_t **valuesp, char **errorsp,
 				     const bool sorted_input)
 {
-	bool traced = wn__engine_begin_lookup();
+	bool traced = wn__learn_begin_lookup();
 
 	rocksdb_batched_multi_get_cf(wn->rocks, options, family, count, keys, sizes, valuesp,
 				     errorsp, sorted_input);

@@ -7,7 +7,7 @@
 #include <winnow/error.h>
 #include <winnow/rocksdb.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "policy.h"
 #include "state.h"
 
@@ -29,11 +29,11 @@ static uint64_t get_count(struct wn__counters *counters, enum wn__counter counte
 	return atomic_load_explicit(&counters->values[counter], memory_order_relaxed);
 }
 
-static void describe_learning(struct wn__engine *engine, struct wn_rocksdb_stats *statsp)
+static void describe_learning(struct wn__learn *learn, struct wn_rocksdb_stats *statsp)
 {
-	struct wn__engine_stats stats;
+	struct wn__learn_stats stats;
 
-	wn__engine_describe(engine, &stats);
+	wn__learn_describe(learn, &stats);
 	statsp->lookups = stats.lookups;
 	statsp->lookups_discarded = stats.lookups_discarded;
 	statsp->positives = stats.positives;
@@ -61,7 +61,7 @@ static void describe_learning(struct wn__engine *engine, struct wn_rocksdb_stats
 void wn__policy_describe(struct wn__policy *policy, struct wn_rocksdb_stats *statsp)
 {
 	struct wn__counters *counters = policy ? &policy->counters : &of_all_policies;
-	struct wn__engine *engine;
+	struct wn__learn *learn;
 
 	*statsp = (struct wn_rocksdb_stats){
 		.filters_built = get_count(counters, WN__FILTERS_BUILT),
@@ -72,10 +72,10 @@ void wn__policy_describe(struct wn__policy *policy, struct wn_rocksdb_stats *sta
 		.readers_foreign = get_count(counters, WN__READERS_FOREIGN),
 		.readers_refused = get_count(counters, WN__READERS_REFUSED),
 	};
-	engine = policy ? wn__policy_engine(policy) : NULL;
-	if (engine)
-		describe_learning(engine, statsp);
-	wn__engine_release(engine);
+	learn = policy ? wn__policy_engine(policy) : NULL;
+	if (learn)
+		describe_learning(learn, statsp);
+	wn__learn_release(learn);
 }
 
 int wn_rocksdb_filterpolicy_stats(const rocksdb_filterpolicy_t *shown,
@@ -104,8 +104,8 @@ void wn__policy_release(void *held)
 
 	if (atomic_fetch_sub_explicit(&policy->references, 1, memory_order_acq_rel) != 1)
 		return;
-	wn__engine_release(policy->engine);
-	wn__learned_destroy(policy->learned);
+	wn__learn_release(policy->learn);
+	wn__registry_destroy(policy->registry);
 	pthread_mutex_destroy(&policy->lock);
 	wn_config_destroy(policy->config);
 	wn_secret_destroy(policy->secret);
@@ -113,25 +113,25 @@ void wn__policy_release(void *held)
 	free(policy);
 }
 
-struct wn__engine *wn__policy_engine(struct wn__policy *policy)
+struct wn__learn *wn__policy_engine(struct wn__policy *policy)
 {
-	struct wn__engine *engine;
+	struct wn__learn *learn;
 
 	pthread_mutex_lock(&policy->lock);
-	engine = policy->engine ? wn__engine_hold(policy->engine) : NULL;
+	learn = policy->learn ? wn__learn_hold(policy->learn) : NULL;
 	pthread_mutex_unlock(&policy->lock);
-	return engine;
+	return learn;
 }
 
 void wn__policy_leave_engine(struct wn__policy *policy)
 {
-	struct wn__engine *engine;
+	struct wn__learn *learn;
 
 	pthread_mutex_lock(&policy->lock);
-	engine = policy->engine;
-	policy->engine = NULL;
+	learn = policy->learn;
+	policy->learn = NULL;
 	pthread_mutex_unlock(&policy->lock);
-	wn__engine_release(engine);
+	wn__learn_release(learn);
 }
 
 bool wn__policy_is_of(const struct wn__policy *policy, const char *path)
@@ -270,19 +270,19 @@ rocksdb_filterpolicy_t *wn__policy_show(struct wn__policy *policy, const char *o
 	return shown;
 }
 
-static int join_engine(struct wn__policy *policy, struct wn__engine *engine, const char *database)
+static int join_engine(struct wn__policy *policy, struct wn__learn *learn, const char *database)
 {
 	policy->database = wn__alloc(strlen(database) + 1);
 	if (!policy->database)
 		return ENOMEM;
 	strcpy(policy->database, database);
-	policy->engine = wn__engine_hold(engine);
-	policy->learned = wn__learned_hold(engine->learned);
+	policy->learn = wn__learn_hold(learn);
+	policy->registry = wn__registry_hold(learn->registry);
 	return 0;
 }
 
 int wn__policy_create(const char *options, const struct wn_secret *secret,
-		      struct wn__engine *engine, const char *database,
+		      struct wn__learn *learn, const char *database,
 		      struct wn__policy **policyp)
 {
 	int err;
@@ -291,8 +291,8 @@ int wn__policy_create(const char *options, const struct wn_secret *secret,
 	if (!wn__shim_fits())
 		return WN_ERR_MISMATCH;
 	err = create_policy(wn__filter_options(options), secret, policyp);
-	if (!err && engine)
-		err = join_engine(*policyp, engine, database);
+	if (!err && learn)
+		err = join_engine(*policyp, learn, database);
 	if (err && *policyp) {
 		wn__policy_release(*policyp);
 		*policyp = NULL;

@@ -11,15 +11,15 @@
  * their policy, and the last one gone frees it. A policy is small. What is large, the engine,
  * leaves it when the database is closed, so that no reader keeps a closed database in memory;
  * what was learned stays for as long as there are readers of it. */
-#ifndef WN_ROCKSDB_POLICY_H
-#define WN_ROCKSDB_POLICY_H
+#ifndef WN_ADAPTERS_ROCKSDB_POLICY_H
+#define WN_ADAPTERS_ROCKSDB_POLICY_H
 
 #include <stdatomic.h>
 
 #include <winnow/filter.h>
 #include <winnow/rocksdb.h>
 
-#include "engine.h"
+#include "learn/learn.h"
 #include "shim.h"
 
 enum wn__counter {
@@ -53,9 +53,9 @@ struct wn__policy {
 	struct wn__counters counters;
 	/* NULL, all three: the filters of this policy do not learn. */
 	char *database;              /* its path, canonical */
-	struct wn__learned *learned; /* held */
+	struct wn__registry *registry; /* held */
 	pthread_mutex_t lock;        /* of the engine alone */
-	struct wn__engine *engine;   /* held; NULL also once the database is closed */
+	struct wn__learn *learn;   /* held; NULL also once the database is closed */
 };
 
 /* The last release frees. */
@@ -69,11 +69,11 @@ const char *wn__filter_options(const char *options);
  * `engine` (held), which is that of the database with this canonical path (copied); or both are
  * NULL. The caller has the one reference. */
 int wn__policy_create(const char *options, const struct wn_secret *secret,
-		      struct wn__engine *engine, const char *database,
+		      struct wn__learn *learn, const char *database,
 		      struct wn__policy **policyp);
 
 /* The engine, to be released; NULL: there is none, or none any more. */
-struct wn__engine *wn__policy_engine(struct wn__policy *policy);
+struct wn__learn *wn__policy_engine(struct wn__policy *policy);
 
 /* The database is being closed: let go of the engine. What was learned stays. */
 void wn__policy_leave_engine(struct wn__policy *policy);
@@ -109,4 +109,4 @@ bool wn__reader_query(const void *reader, struct wn__bytes key);
 void wn__reader_query_batch(const void *reader, const struct wn__bytes *keys, size_t count,
 			    bool *answersp);
 
-#endif /* WN_ROCKSDB_POLICY_H */
+#endif /* WN_ADAPTERS_ROCKSDB_POLICY_H */

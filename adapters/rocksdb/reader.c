@@ -4,8 +4,8 @@
 #include <winnow/block.h>
 #include <winnow/filter.h>
 
-#include "alloc.h"
-#include "kind.h"
+#include "base/alloc.h"
+#include "kinds/kind.h"
 #include "policy.h"
 
 /* Shorter than any filter of RocksDB's that denies something. What is that short was cut off,
@@ -16,7 +16,7 @@ struct reader {
 	struct wn__policy *policy;
 	struct wn_filter *filter; /* its secret is borrowed from the policy, if it is that one */
 	struct wn__lessons *lessons; /* NULL: it does not learn */
-	struct wn__run run;          /* what the trace is told; only if it learns */
+	struct wn__keylist list;          /* what the trace is told; only if it learns */
 	bool tells_queries;          /* to the trace */
 };
 
@@ -31,15 +31,15 @@ bool wn__reader_is_foreign(void *shared, struct wn__bytes block)
 /* Whatever fails here, the filter is asked as it was built. */
 static void open_learned(struct reader *reader, struct wn__bytes block)
 {
-	struct wn__learned *learned = reader->policy->learned;
+	struct wn__registry *registry = reader->policy->registry;
 	struct wn_block_info info;
 
 	reader->lessons = NULL;
-	reader->tells_queries = learned && wn__config_wants_costs(reader->policy->config);
-	if (!learned || wn_block_read(block.data, block.size, WN_CHECK_HEADER, &info, NULL) ||
-	    wn__run_of_block(&info, &reader->run))
+	reader->tells_queries = registry && wn__config_wants_costs(reader->policy->config);
+	if (!registry || wn_block_read(block.data, block.size, WN_CHECK_HEADER, &info, NULL) ||
+	    wn__keylist_of_block(&info, &reader->list))
 		return;
-	wn__filter_lessons(learned, reader->filter, &reader->lessons);
+	wn__filter_lessons(registry, reader->filter, &reader->lessons);
 }
 
 void *wn__reader_open(void *shared, struct wn__bytes block)
@@ -79,7 +79,7 @@ static bool ask_and_note(const struct reader *reader, struct wn_hash hash)
 	if (!wn__filter_query_learned(reader->filter, reader->lessons, hash, &match))
 		return false;
 	if (wn__trace_depth() > 0)
-		wn__trace_note(&reader->run, hash, &match);
+		wn__trace_note(&reader->list, hash, &match);
 	return true;
 }
 

@@ -5,7 +5,7 @@
 
 #include <winnow/error.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "database.h"
 #include "state.h"
 

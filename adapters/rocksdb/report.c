@@ -6,12 +6,12 @@
 
 #include <winnow/error.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "database.h"
 
 void wn_rocksdb_drain(struct wn_rocksdb *wn)
 {
-	wn__worker_drain(wn->engine);
+	wn__worker_drain(wn->learn);
 }
 
 void wn_rocksdb_stats(struct wn_rocksdb *wn, struct wn_rocksdb_stats *statsp)
@@ -21,14 +21,14 @@ void wn_rocksdb_stats(struct wn_rocksdb *wn, struct wn_rocksdb_stats *statsp)
 
 int wn_rocksdb_add_negative(struct wn_rocksdb *wn, const char *key, size_t size, double cost)
 {
-	return wn__engine_add_negative(wn->engine, wn->secret, wn_hash(wn->secret, key, size),
+	return wn__learn_add_negative(wn->learn, wn->secret, wn_hash(wn->secret, key, size),
 				       cost);
 }
 
 int wn_rocksdb_sync(struct wn_rocksdb *wn)
 {
-	wn__worker_drain(wn->engine);
-	return wn__engine_sync(wn->engine);
+	wn__worker_drain(wn->learn);
+	return wn__learn_sync(wn->learn);
 }
 
 /* ---- as text ------------------------------------------------------------ */

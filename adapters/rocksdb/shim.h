@@ -2,8 +2,8 @@
  *
  * shim.cc shows RocksDB a filter policy and passes every call on to a table of C functions;
  * policy.c fills the table. Nothing is decided in the shim. */
-#ifndef WN_ROCKSDB_SHIM_H
-#define WN_ROCKSDB_SHIM_H
+#ifndef WN_ADAPTERS_ROCKSDB_SHIM_H
+#define WN_ADAPTERS_ROCKSDB_SHIM_H
 
 #include <rocksdb/c.h>
 
@@ -129,4 +129,4 @@ void wn__shim_register(wn__make_policy_fn *make);
 
 WN_END_DECLS
 
-#endif /* WN_ROCKSDB_SHIM_H */
+#endif /* WN_ADAPTERS_ROCKSDB_SHIM_H */

@@ -15,8 +15,8 @@
 
 #include <winnow/block.h>
 
-#include "alloc.h"
-#include "file.h"
+#include "base/alloc.h"
+#include "base/file.h"
 #include "state.h"
 
 #define SUFFIX ".winnow"

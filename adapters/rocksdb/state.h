@@ -7,8 +7,8 @@
  * Whoever writes to the directory holds a lock on it: two databases that were
  * given the same directory, or one database that is opened twice under two names (RocksDB
  * itself lets "db" and "./db" be open in one process), would overwrite each other's files. */
-#ifndef WN_ROCKSDB_STATE_H
-#define WN_ROCKSDB_STATE_H
+#ifndef WN_ADAPTERS_ROCKSDB_STATE_H
+#define WN_ADAPTERS_ROCKSDB_STATE_H
 
 #include <winnow/common.h>
 
@@ -41,4 +41,4 @@ int wn__state_claim(const char *directory, const char *path);
  * there; EBUSY: it is in use; or an errno. */
 int wn__state_remove(const char *directory);
 
-#endif /* WN_ROCKSDB_STATE_H */
+#endif /* WN_ADAPTERS_ROCKSDB_STATE_H */

@@ -6,60 +6,60 @@
 
 #include <winnow/error.h>
 
-#include "../../reversemap/column_family.h"
-#include "alloc.h"
-#include "block_build.h"
+#include "column_family.h"
+#include "base/alloc.h"
+#include "kinds/block_build.h"
 #include "store.h"
 
 struct store {
-	struct wn__runs base;
+	struct wn__map base;
 	pthread_rwlock_t lock;   /* held while `family` is in use; to write, where it goes */
-	struct wn__runs *family; /* NULL: none, or gone */
-	struct wn__runs *files;  /* or memory; NULL: none */
+	struct wn__map *family; /* NULL: none, or gone */
+	struct wn__map *files;  /* or memory; NULL: none */
 	bool whole_hashes;
 };
 
-static struct store *to_store(struct wn__runs *runs)
+static struct store *to_store(struct wn__map *map)
 {
-	return (struct store *)runs;
+	return (struct store *)map;
 }
 
 /* ---- what is asked of a store ------------------------------------------- */
 
-static void add_stats(const struct wn__runs *part, struct wn__runs_stats *sum)
+static void add_stats(const struct wn__map *part, struct wn__map_stats *sum)
 {
-	struct wn__runs_stats stats = {0};
+	struct wn__map_stats stats = {0};
 
 	if (part)
-		wn__runs_stats(part, &stats);
+		wn__map_stats(part, &stats);
 	sum->reads += stats.reads;
-	sum->runs += stats.runs;
+	sum->map += stats.map;
 	sum->bytes += stats.bytes;
 }
 
 /* The parts count what is read and what is there, the rest is counted around them. */
 static void sum_up(struct store *store)
 {
-	struct wn__runs_stats sum = {0};
+	struct wn__map_stats sum = {0};
 
 	add_stats(store->family, &sum);
 	add_stats(store->files, &sum);
 	__atomic_store_n(&store->base.stats.reads, sum.reads, __ATOMIC_RELAXED);
-	__atomic_store_n(&store->base.stats.runs, sum.runs, __ATOMIC_RELAXED);
+	__atomic_store_n(&store->base.stats.map, sum.map, __ATOMIC_RELAXED);
 	__atomic_store_n(&store->base.stats.bytes, sum.bytes, __ATOMIC_RELAXED);
 }
 
-static int store_put(struct wn__runs *runs, const struct wn__run *run,
+static int store_put(struct wn__map *map, const struct wn__keylist *list,
 		     const struct wn_hash *hashes, unsigned hash_bytes)
 {
-	struct store *store = to_store(runs);
-	struct wn__runs *part;
+	struct store *store = to_store(map);
+	struct wn__map *part;
 	int err;
 
 	pthread_rwlock_rdlock(&store->lock);
 	part = store->family ? store->family : store->files;
 	if (part)
-		err = part->ops->put(part, run, hashes, store->whole_hashes ? 16 : hash_bytes);
+		err = part->ops->put(part, list, hashes, store->whole_hashes ? 16 : hash_bytes);
 	else
 		err = WN_ERR_READONLY;
 	sum_up(store);
@@ -67,10 +67,10 @@ static int store_put(struct wn__runs *runs, const struct wn__run *run,
 	return err;
 }
 
-static void store_put_many(struct wn__runs *runs, struct wn__run_put *puts, size_t count)
+static void store_put_many(struct wn__map *map, struct wn__keylist_put *puts, size_t count)
 {
-	struct store *store = to_store(runs);
-	struct wn__runs *part;
+	struct store *store = to_store(map);
+	struct wn__map *part;
 
 	pthread_rwlock_rdlock(&store->lock);
 	part = store->family ? store->family : store->files;
@@ -81,33 +81,34 @@ static void store_put_many(struct wn__runs *runs, struct wn__run_put *puts, size
 			puts[i].err = WN_ERR_READONLY;
 	}
 	if (part)
-		wn__runs_put_all(part, puts, count);
+		wn__map_put_all(part, puts, count);
 	sum_up(store);
 	pthread_rwlock_unlock(&store->lock);
 }
 
-static int store_lookup(struct wn__runs *runs, const struct wn__run *run, uint64_t minirun,
-			uint32_t rank, struct wn__run_entry *entries, size_t max, size_t *countp)
+static int store_lookup(struct wn__map *map, const struct wn__keylist *list, uint64_t minirun,
+			uint32_t rank, struct wn__keylist_entry *entries, size_t max,
+			size_t *countp)
 {
-	struct store *store = to_store(runs);
+	struct store *store = to_store(map);
 	int err = WN_ERR_NOT_FOUND;
 
 	pthread_rwlock_rdlock(&store->lock);
 	if (store->family)
-		err = store->family->ops->lookup(store->family, run, minirun, rank, entries, max,
+		err = store->family->ops->lookup(store->family, list, minirun, rank, entries, max,
 						 countp);
 	if (err == WN_ERR_NOT_FOUND && store->files)
-		err = store->files->ops->lookup(store->files, run, minirun, rank, entries, max,
+		err = store->files->ops->lookup(store->files, list, minirun, rank, entries, max,
 						countp);
 	sum_up(store);
 	pthread_rwlock_unlock(&store->lock);
 	return err;
 }
 
-static int store_stream(struct wn__runs *runs, const unsigned char *id, wn__run_visit_fn *fn,
+static int store_stream(struct wn__map *map, const unsigned char *id, wn__keylist_visit_fn *fn,
 			void *arg)
 {
-	struct store *store = to_store(runs);
+	struct store *store = to_store(map);
 	int err = WN_ERR_NOT_FOUND;
 
 	pthread_rwlock_rdlock(&store->lock);
@@ -120,9 +121,9 @@ static int store_stream(struct wn__runs *runs, const unsigned char *id, wn__run_
 	return err;
 }
 
-static int store_drop(struct wn__runs *runs, const unsigned char *id)
+static int store_drop(struct wn__map *map, const unsigned char *id)
 {
-	struct store *store = to_store(runs);
+	struct store *store = to_store(map);
 	int err = WN_ERR_NOT_FOUND, files_err = WN_ERR_NOT_FOUND;
 
 	pthread_rwlock_rdlock(&store->lock);
@@ -135,28 +136,28 @@ static int store_drop(struct wn__runs *runs, const unsigned char *id)
 	return err == WN_ERR_NOT_FOUND ? files_err : err;
 }
 
-static size_t store_drop_many(struct wn__runs *runs, const unsigned char (*ids)[WN_BLOCK_ID_SIZE],
+static size_t store_drop_many(struct wn__map *map, const unsigned char (*ids)[WN_BLOCK_ID_SIZE],
 			      size_t count)
 {
-	struct store *store = to_store(runs);
+	struct store *store = to_store(map);
 	size_t dropped = 0;
 
 	pthread_rwlock_rdlock(&store->lock);
 	if (store->family)
-		dropped = wn__runs_drop_all(store->family, ids, count);
+		dropped = wn__map_drop_all(store->family, ids, count);
 	/* A run is in one of the two; few are in files. */
 	if (store->files && dropped < count)
-		dropped += wn__runs_drop_all(store->files, ids, count);
+		dropped += wn__map_drop_all(store->files, ids, count);
 	sum_up(store);
 	pthread_rwlock_unlock(&store->lock);
 	return dropped;
 }
 
-static int append_list(struct wn__runs *part, struct wn__run_info **infosp, size_t *countp)
+static int append_list(struct wn__map *part, struct wn__keylist_info **infosp, size_t *countp)
 {
-	struct wn__run_info *more, *all;
+	struct wn__keylist_info *more, *all;
 	size_t count;
-	int err = wn__runs_list(part, &more, &count);
+	int err = wn__map_list(part, &more, &count);
 
 	if (err)
 		return err;
@@ -177,9 +178,9 @@ static int append_list(struct wn__runs *part, struct wn__run_info **infosp, size
 	return 0;
 }
 
-static int store_list(struct wn__runs *runs, struct wn__run_info **infosp, size_t *countp)
+static int store_list(struct wn__map *map, struct wn__keylist_info **infosp, size_t *countp)
 {
-	struct store *store = to_store(runs);
+	struct store *store = to_store(map);
 	int err = 0;
 
 	*infosp = NULL;
@@ -198,19 +199,19 @@ static int store_list(struct wn__runs *runs, struct wn__run_info **infosp, size_
 	return err;
 }
 
-static void store_destroy(struct wn__runs *runs)
+static void store_destroy(struct wn__map *map)
 {
-	struct store *store = to_store(runs);
+	struct store *store = to_store(map);
 
-	wn__runs_destroy(store->family);
-	wn__runs_destroy(store->files);
+	wn__map_destroy(store->family);
+	wn__map_destroy(store->files);
 	pthread_rwlock_destroy(&store->lock);
 	free(store);
 }
 
 /* ---- open --------------------------------------------------------------- */
 
-static const struct wn__runs_ops store_ops = {
+static const struct wn__map_ops store_ops = {
 	.put = store_put,
 	.lookup = store_lookup,
 	.stream = store_stream,
@@ -227,13 +228,13 @@ static int open_files(struct store *store, const struct wn__place *place)
 	int err;
 
 	if (!place->directory)
-		return wn__runs_memory_create(&store->files);
-	err = wn__runs_sidecar_open(place->directory, &options, &store->files);
+		return wn__map_memory_create(&store->files);
+	err = wn__map_sidecar_open(place->directory, &options, &store->files);
 	/* To read a database that has none is no reason to make one. */
 	return place->read_only ? 0 : err;
 }
 
-int wn__store_open(const struct wn__place *place, struct wn__runs **runsp)
+int wn__store_open(const struct wn__place *place, struct wn__map **runsp)
 {
 	struct store *store = wn__calloc(1, sizeof(*store));
 	const char *scratch = place->read_only ? NULL : place->directory;
@@ -251,7 +252,7 @@ int wn__store_open(const struct wn__place *place, struct wn__runs **runsp)
 	}
 	err = open_files(store, place);
 	if (!err && place->family)
-		err = wn__runs_column_family_open(place->db, place->family, scratch,
+		err = wn__map_column_family_open(place->db, place->family, scratch,
 						  &store->family);
 	if (err) {
 		store_destroy(&store->base);
@@ -262,12 +263,12 @@ int wn__store_open(const struct wn__place *place, struct wn__runs **runsp)
 	return 0;
 }
 
-void wn__store_leave_family(struct wn__runs *runs)
+void wn__store_leave_family(struct wn__map *map)
 {
-	struct store *store = to_store(runs);
+	struct store *store = to_store(map);
 
 	pthread_rwlock_wrlock(&store->lock);
-	wn__runs_destroy(store->family);
+	wn__map_destroy(store->family);
 	store->family = NULL;
 	pthread_rwlock_unlock(&store->lock);
 }
@@ -279,7 +280,7 @@ struct hashes {
 	uint64_t room, count;
 };
 
-static int take_hashes(void *arg, const struct wn__run_info *info, const struct wn_hash *hashes,
+static int take_hashes(void *arg, const struct wn__keylist_info *info, const struct wn_hash *hashes,
 		       size_t count)
 {
 	struct hashes *taken = arg;
@@ -292,31 +293,32 @@ static int take_hashes(void *arg, const struct wn__run_info *info, const struct 
 	return 0;
 }
 
-static int take_run(struct store *store, const struct wn__run_info *info, struct wn__run_put *put)
+static int take_run(struct store *store, const struct wn__keylist_info *info,
+		    struct wn__keylist_put *put)
 {
-	struct hashes taken = {.room = info->run.key_count};
+	struct hashes taken = {.room = info->list.key_count};
 	int err;
 
 	taken.all = wn__alloc((taken.room + 1) * sizeof(*taken.all));
-	*put = (struct wn__run_put){&info->run, taken.all, info->hash_bytes, 0};
+	*put = (struct wn__keylist_put){&info->list, taken.all, info->hash_bytes, 0};
 	if (!taken.all)
 		return ENOMEM;
-	err = wn__runs_stream(store->files, info->run.id, take_hashes, &taken);
+	err = wn__map_stream(store->files, info->list.id, take_hashes, &taken);
 	return !err && taken.count != taken.room ? WN_ERR_CORRUPT : err;
 }
 
 /* What cannot be moved stays in its file, from where it is read as well; what cannot even be
  * read goes. */
-static void leave_file(struct store *store, const struct wn__run_info *info, int err)
+static void leave_file(struct store *store, const struct wn__keylist_info *info, int err)
 {
 	if (!err || err == WN_ERR_CORRUPT)
-		wn__runs_drop(store->files, info->run.id);
+		wn__map_drop(store->files, info->list.id);
 }
 
 /* The filters of one table, which go into the family together. */
-static void move_runs(struct store *store, const struct wn__run_info *infos, size_t count)
+static void move_runs(struct store *store, const struct wn__keylist_info *infos, size_t count)
 {
-	struct wn__run_put *puts = wn__calloc(count, sizeof(*puts));
+	struct wn__keylist_put *puts = wn__calloc(count, sizeof(*puts));
 	size_t good = 0;
 
 	if (!puts)
@@ -331,10 +333,10 @@ static void move_runs(struct store *store, const struct wn__run_info *infos, siz
 		free((void *)puts[good].hashes);
 		leave_file(store, &infos[i], err);
 	}
-	wn__runs_put_many(store->family, puts, good);
+	wn__map_put_many(store->family, puts, good);
 	for (size_t i = 0; i < good; i++) {
 		if (!puts[i].err)
-			wn__runs_drop(store->files, puts[i].run->id);
+			wn__map_drop(store->files, puts[i].list->id);
 		free((void *)puts[i].hashes);
 	}
 	free(puts);
@@ -354,41 +356,41 @@ bool wn__is_table(uint64_t number, const uint64_t *tables, size_t count)
 
 static int compare_infos(const void *a, const void *b)
 {
-	const struct wn__run_info *left = a, *right = b;
+	const struct wn__keylist_info *left = a, *right = b;
 
-	return memcmp(left->run.id, right->run.id, WN_BLOCK_ID_SIZE);
+	return memcmp(left->list.id, right->list.id, WN_BLOCK_ID_SIZE);
 }
 
 /* In memory at once; one run always is. */
 #define MAX_MOVED_KEYS (1 << 19)
 
 /* How many at the beginning belong to one table. */
-static size_t count_together(const struct wn__run_info *infos, size_t count)
+static size_t count_together(const struct wn__keylist_info *infos, size_t count)
 {
-	uint64_t keys = infos[0].run.key_count;
+	uint64_t keys = infos[0].list.key_count;
 	size_t together = 1;
 
 	while (together < count &&
-	       memcmp(infos[together].run.id, infos[0].run.id, WN__ID_PREFIX_SIZE) == 0 &&
-	       (keys += infos[together].run.key_count) <= MAX_MOVED_KEYS)
+	       memcmp(infos[together].list.id, infos[0].list.id, WN__ID_PREFIX_SIZE) == 0 &&
+	       (keys += infos[together].list.key_count) <= MAX_MOVED_KEYS)
 		together++;
 	return together;
 }
 
-void wn__store_move_in(struct wn__runs *runs, const uint64_t *tables, size_t count)
+void wn__store_move_in(struct wn__map *map, const uint64_t *tables, size_t count)
 {
-	struct store *store = to_store(runs);
-	struct wn__run_info *infos;
+	struct store *store = to_store(map);
+	struct wn__keylist_info *infos;
 	size_t files, wanted = 0, together;
 
 	if (!store->family || !store->files ||
-	    wn__runs_list(store->files, &infos, &files))
+	    wn__map_list(store->files, &infos, &files))
 		return;
 	for (size_t i = 0; i < files; i++) {
-		if (!infos[i].error && wn__is_table(infos[i].run.owner, tables, count))
+		if (!infos[i].error && wn__is_table(infos[i].list.owner, tables, count))
 			infos[wanted++] = infos[i];
 		else
-			wn__runs_drop(store->files, infos[i].run.id);
+			wn__map_drop(store->files, infos[i].list.id);
 	}
 	if (wanted > 0)
 		qsort(infos, wanted, sizeof(*infos), compare_infos);

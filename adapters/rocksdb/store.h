@@ -4,12 +4,12 @@
  * A column family is gone before its database is, and the database's last flushes come in
  * between. What they build goes into files, and from there into the family when the database
  * is opened again. A change from files to a column family takes the same way. */
-#ifndef WN_ROCKSDB_STORE_H
-#define WN_ROCKSDB_STORE_H
+#ifndef WN_ADAPTERS_ROCKSDB_STORE_H
+#define WN_ADAPTERS_ROCKSDB_STORE_H
 
 #include <rocksdb/c.h>
 
-#include "runs.h"
+#include "reversemap/map.h"
 
 struct wn__place {
 	rocksdb_t *db;
@@ -20,17 +20,17 @@ struct wn__place {
 };
 
 /* A store as any other. */
-int wn__store_open(const struct wn__place *place, struct wn__runs **runsp);
+int wn__store_open(const struct wn__place *place, struct wn__map **runsp);
 
 /* Before anyone else uses the store: bring the runs that are in files into the family, if
  * they are those of the `count` tables, in order; drop the others. */
-void wn__store_move_in(struct wn__runs *runs, const uint64_t *tables, size_t count);
+void wn__store_move_in(struct wn__map *map, const uint64_t *tables, size_t count);
 
 /* The family is about to go: wait for those who are reading or writing in it, and use files
  * from now on. Nothing to do where there is no family. */
-void wn__store_leave_family(struct wn__runs *runs);
+void wn__store_leave_family(struct wn__map *map);
 
 /* Is the table's number among these? */
 bool wn__is_table(uint64_t number, const uint64_t *tables, size_t count);
 
-#endif /* WN_ROCKSDB_STORE_H */
+#endif /* WN_ADAPTERS_ROCKSDB_STORE_H */

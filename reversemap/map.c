@@ -1,0 +1,261 @@
+/* map.c - the part of the run-level reverse map that is the same for every store. */
+#include <string.h>
+
+#include <winnow/aqf.h>
+#include <winnow/error.h>
+
+#include "kinds/aqf/aqf_internal.h"
+#include "kinds/kind.h"
+#include "learn/lessons.h"
+#include "map.h"
+
+/* Kept of each fraction beyond a lesson's piece. Without them one key in 250 or so is known
+ * too badly to make a lesson of, and its false positives come again; with them one in 16
+ * million. They cost two bytes a key. */
+#define SPARE_BITS 16
+
+bool wn__keylist_is_valid(const struct wn__keylist *list)
+{
+	return list->key_count <= WN_AQF_MAX_KEYS &&
+	       wn__aqf_shape_is_valid(list->slots, list->remainder_bits, list->remainder_bits, 0);
+}
+
+int wn__keylist_of_block(const struct wn_block_info *info, struct wn__keylist *runp)
+{
+	const struct wn__kind *kind = wn__kind_by_id(info->kind);
+	struct wn__shape shape;
+
+	memset(runp, 0, sizeof(*runp));
+	if (!kind)
+		return WN_ERR_INVALID;
+	shape = wn__block_shape(info, kind);
+	memcpy(runp->id, info->id, sizeof(runp->id));
+	runp->key_count = info->key_count;
+	runp->secret_id = info->secret_id;
+	runp->slots = shape.slots;
+	runp->remainder_bits = shape.remainder_bits;
+	runp->plain = !kind->query_from;
+	return wn__keylist_is_valid(runp) ? 0 : WN_ERR_INVALID;
+}
+
+bool wn__keylist_entry_tells(const struct wn__keylist *list, const struct wn__keylist_entry *entry,
+			 struct wn_hash query, unsigned piece_bits)
+{
+	struct wn__fingerprint ours = wn__split(entry->hash, list->slots);
+	struct wn__fingerprint other = wn__split(query, list->slots);
+	unsigned common = wn__common_prefix(ours.hi, ours.lo, other.hi, other.lo);
+	unsigned pieces;
+
+	if (entry->fraction_bits >= 128)
+		return true;
+	if (ours.quotient != other.quotient || common < list->remainder_bits)
+		return false;
+	pieces = (common - list->remainder_bits) / piece_bits + 1;
+	return list->remainder_bits + pieces * piece_bits <= entry->fraction_bits;
+}
+
+static bool is_ascending(const struct wn_hash *hashes, uint64_t count)
+{
+	for (uint64_t i = 1; i < count; i++) {
+		if (wn_hash_compare(hashes[i - 1], hashes[i]) > 0)
+			return false;
+	}
+	return true;
+}
+
+/* Do the bits that are kept fix the minirun? Those that are not could raise it by one
+ * at most. */
+static bool is_minirun_fixed(const struct wn__keylist *list, struct wn_hash hash, uint64_t lost)
+{
+	struct wn__fingerprint low, high;
+
+	low = wn__split((struct wn_hash){hash.hi, hash.lo & ~lost}, list->slots);
+	high = wn__split((struct wn_hash){hash.hi, hash.lo | lost}, list->slots);
+	return low.quotient == high.quotient &&
+	       (low.hi ^ high.hi) >> (64 - list->remainder_bits) == 0;
+}
+
+static bool are_miniruns_fixed(const struct wn__keylist *list, const struct wn_hash *hashes,
+			       unsigned hash_bytes)
+{
+	uint64_t lost = wn__keylist_lost_bits(hash_bytes);
+
+	for (uint64_t i = 0; i < list->key_count; i++) {
+		if (!is_minirun_fixed(list, hashes[i], lost))
+			return false;
+	}
+	return true;
+}
+
+unsigned wn__keylist_hash_bytes(const struct wn__keylist *list, unsigned fraction_bits)
+{
+	unsigned bits = fraction_bits + 64 - (unsigned)__builtin_clzll(list->slots | 1) + 8;
+
+	if (bits <= 64)
+		return 8;
+	return bits < 128 ? (bits + 7) / 8 : 16;
+}
+
+/* To fix the miniruns of all n keys takes log2(n) bits more than to fix that of one. */
+unsigned wn__keylist_lesson_bytes(const struct wn__keylist *list, unsigned piece_bits)
+{
+	unsigned more = list->plain ? 64 - (unsigned)__builtin_clzll(list->slots | 1) :
+				     piece_bits + SPARE_BITS;
+
+	return wn__keylist_hash_bytes(list, list->remainder_bits + more);
+}
+
+static void check_put(struct wn__keylist_put *put)
+{
+	put->err = 0;
+	if (put->hash_bytes == 0)
+		put->hash_bytes = 16;
+	if (!wn__keylist_is_valid(put->list) || put->hash_bytes < 8 || put->hash_bytes > 16 ||
+	    !is_ascending(put->hashes, put->list->key_count))
+		put->err = WN_ERR_INVALID;
+	else if (put->hash_bytes < 16 &&
+		 !are_miniruns_fixed(put->list, put->hashes, put->hash_bytes))
+		put->hash_bytes = 16;
+}
+
+void wn__map_put_all(struct wn__map *map, struct wn__keylist_put *puts, size_t count)
+{
+	if (map->ops->put_many) {
+		map->ops->put_many(map, puts, count);
+		return;
+	}
+	for (size_t i = 0; i < count; i++) {
+		if (!puts[i].err)
+			puts[i].err = map->ops->put(map, puts[i].list, puts[i].hashes,
+						     puts[i].hash_bytes);
+	}
+}
+
+void wn__map_put_many(struct wn__map *map, struct wn__keylist_put *puts, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		check_put(&puts[i]);
+	wn__map_put_all(map, puts, count);
+	for (size_t i = 0; i < count; i++)
+		wn__map_count(puts[i].err ? &map->stats.failed_puts : &map->stats.puts, 1);
+}
+
+int wn__map_put(struct wn__map *map, const struct wn__keylist *list, const struct wn_hash *hashes,
+		 unsigned hash_bytes)
+{
+	struct wn__keylist_put put = {.list = list, .hashes = hashes, .hash_bytes = hash_bytes};
+
+	wn__map_put_many(map, &put, 1);
+	return put.err;
+}
+
+static uint64_t *counter_of(struct wn__map *map, int err)
+{
+	switch (err) {
+	case WN_ERR_NOT_FOUND:
+		return &map->stats.missing;
+	case WN_ERR_MISMATCH:
+		return &map->stats.mismatched;
+	case WN_ERR_CORRUPT:
+	case WN_ERR_VERSION:
+		return &map->stats.damaged;
+	default:
+		return &map->stats.failed;
+	}
+}
+
+int wn__map_lookup(struct wn__map *map, const struct wn__keylist *list, uint64_t minirun,
+		    uint32_t rank, struct wn__keylist_entry *entryp)
+{
+	size_t count;
+
+	*entryp = (struct wn__keylist_entry){0};
+	return wn__map_lookup_minirun(map, list, minirun, rank, entryp, 1, &count);
+}
+
+int wn__map_lookup_minirun(struct wn__map *map, const struct wn__keylist *list, uint64_t minirun,
+			    uint32_t rank, struct wn__keylist_entry *entries, size_t max,
+			    size_t *countp)
+{
+	int err;
+
+	*countp = 0;
+	err = map->ops->lookup(map, list, minirun, rank, entries, max, countp);
+	wn__map_count(&map->stats.lookups, 1);
+	if (err && err != WN__MAP_NO_PLACE)
+		wn__map_count(counter_of(map, err), 1);
+	return err;
+}
+
+int wn__map_stream(struct wn__map *map, const unsigned char *id, wn__keylist_visit_fn *fn,
+		    void *arg)
+{
+	return map->ops->stream(map, id, fn, arg);
+}
+
+int wn__map_drop(struct wn__map *map, const unsigned char *id)
+{
+	int err = map->ops->drop(map, id);
+
+	if (!err)
+		wn__map_count(&map->stats.drops, 1);
+	return err;
+}
+
+size_t wn__map_drop_all(struct wn__map *map, const unsigned char (*ids)[WN_BLOCK_ID_SIZE],
+			 size_t count)
+{
+	size_t dropped = 0;
+
+	if (map->ops->drop_many)
+		return map->ops->drop_many(map, ids, count);
+	for (size_t i = 0; i < count; i++)
+		dropped += map->ops->drop(map, ids[i]) == 0;
+	return dropped;
+}
+
+size_t wn__map_drop_many(struct wn__map *map, const unsigned char (*ids)[WN_BLOCK_ID_SIZE],
+			  size_t count)
+{
+	size_t dropped = wn__map_drop_all(map, ids, count);
+
+	wn__map_count(&map->stats.drops, dropped);
+	return dropped;
+}
+
+int wn__map_list(struct wn__map *map, struct wn__keylist_info **infosp, size_t *countp)
+{
+	*infosp = NULL;
+	*countp = 0;
+	return map->ops->list(map, infosp, countp);
+}
+
+void wn__map_destroy(struct wn__map *map)
+{
+	if (map)
+		map->ops->destroy(map);
+}
+
+static uint64_t read_counter(const uint64_t *counter)
+{
+	return __atomic_load_n(counter, __ATOMIC_RELAXED);
+}
+
+void wn__map_stats(const struct wn__map *map, struct wn__map_stats *statsp)
+{
+	const struct wn__map_stats *stats = &map->stats;
+
+	*statsp = (struct wn__map_stats){
+		.puts = read_counter(&stats->puts),
+		.failed_puts = read_counter(&stats->failed_puts),
+		.drops = read_counter(&stats->drops),
+		.lookups = read_counter(&stats->lookups),
+		.missing = read_counter(&stats->missing),
+		.mismatched = read_counter(&stats->mismatched),
+		.damaged = read_counter(&stats->damaged),
+		.failed = read_counter(&stats->failed),
+		.reads = read_counter(&stats->reads),
+		.map = read_counter(&stats->map),
+		.bytes = read_counter(&stats->bytes),
+	};
+}

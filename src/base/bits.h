@@ -1,0 +1,145 @@
+/* bits.h - rank, select and 128-bit arithmetic for the quotient filters. */
+#ifndef WN_BASE_BITS_H
+#define WN_BASE_BITS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <winnow/hash.h>
+
+#define WN__INLINE static inline __attribute__((always_inline))
+#define WN__LIKELY(x) __builtin_expect(!!(x), 1)
+#define WN__UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+__extension__ typedef unsigned __int128 wn__u128;
+
+/* Functions that exist twice, for CPUs with and without fast bit manipulation,
+ * are written once as WN__INLINE bodies that take `fast` as a constant, and
+ * instantiated in two outer functions, one of them marked WN__TARGET_FAST. */
+#if defined(__x86_64__)
+#define WN__HAVE_FAST 1
+#define WN__TARGET_FAST __attribute__((target("popcnt,bmi,bmi2")))
+#else
+#define WN__HAVE_FAST 0
+#define WN__TARGET_FAST
+#endif
+
+/* Is the WN__TARGET_FAST form safe and worth it here? */
+static inline bool wn__cpu_is_fast(void)
+{
+#if WN__HAVE_FAST
+	/* pdep is microcoded on the first two Zen generations: 100 cycles and more. */
+	return __builtin_cpu_supports("popcnt") && __builtin_cpu_supports("bmi") &&
+	       __builtin_cpu_supports("bmi2") && !__builtin_cpu_is("znver1") &&
+	       !__builtin_cpu_is("znver2");
+#else
+	return false;
+#endif
+}
+
+WN__INLINE unsigned wn__popcount(uint64_t word)
+{
+	return (unsigned)__builtin_popcountll(word);
+}
+
+/* The lowest `count` bits, 0 to 64. */
+WN__INLINE uint64_t wn__low_bits(unsigned count)
+{
+	return count >= 64 ? UINT64_MAX : (UINT64_C(1) << count) - 1;
+}
+
+/* The same for 0 to 63: one instruction on a fast CPU. */
+WN__INLINE uint64_t wn__lower_bits(unsigned count)
+{
+	return (UINT64_C(1) << count) - 1;
+}
+
+/* Position of the lowest set bit; 64 if there is none. */
+WN__INLINE unsigned wn__lowest_bit(uint64_t word, bool fast)
+{
+#if WN__HAVE_FAST
+	if (fast) {
+		uint64_t position;
+
+		/* __builtin_ctzll() of 0 is undefined, and gcc 12 guards against it. */
+		__asm__("tzcntq %1, %0" : "=r"(position) : "r"(word) : "cc");
+		return (unsigned)position;
+	}
+#endif
+	(void)fast;
+	return word ? (unsigned)__builtin_ctzll(word) : 64;
+}
+
+/* Position of the set bit with `index` set bits below it; 64 if there is none. */
+WN__INLINE unsigned wn__select_portable(uint64_t word, unsigned index)
+{
+	unsigned base = 0;
+
+	for (unsigned width = 32; width; width /= 2) {
+		unsigned below = wn__popcount(word & wn__low_bits(width));
+
+		if (index >= below) {
+			index -= below;
+			word >>= width;
+			base += width;
+		}
+	}
+	return (word & 1) && index == 0 ? base : 64;
+}
+
+WN__INLINE unsigned wn__select(uint64_t word, unsigned index, bool fast)
+{
+#if WN__HAVE_FAST
+	if (fast) {
+		uint64_t spread;
+
+		__asm__("pdepq %2, %1, %0" : "=r"(spread) : "r"(UINT64_C(1) << index), "r"(word));
+		return wn__lowest_bit(spread, fast);
+	}
+#endif
+	(void)fast;
+	return wn__select_portable(word, index);
+}
+
+/* A hash under a number of slots: the fraction times `slots` has the quotient
+ * as its integer part; its fraction's leading bits are the remainder, then the
+ * extensions. Exact: two hashes with one quotient differ in their fractions. */
+struct wn__fingerprint {
+	uint64_t quotient;
+	uint64_t hi, lo; /* the fraction */
+};
+
+WN__INLINE struct wn__fingerprint wn__split(struct wn_hash hash, uint64_t slots)
+{
+	wn__u128 low = (wn__u128)hash.lo * slots;
+	wn__u128 high = (wn__u128)hash.hi * slots + (uint64_t)(low >> 64);
+
+	return (struct wn__fingerprint){
+		.quotient = (uint64_t)(high >> 64),
+		.hi = (uint64_t)high,
+		.lo = (uint64_t)low,
+	};
+}
+
+/* Bits [at, at + width) of the fraction, counted from its first bit; bits past
+ * the 128th read as 0. 1 <= width <= 63. */
+WN__INLINE uint64_t wn__fraction_bits(uint64_t hi, uint64_t lo, unsigned at, unsigned width)
+{
+	wn__u128 fraction = (wn__u128)hi << 64 | lo;
+
+	if (at >= 128)
+		return 0;
+	return (uint64_t)((fraction << at) >> (128 - width));
+}
+
+/* How many leading bits two fractions share, up to 128. */
+static inline unsigned wn__common_prefix(uint64_t ahi, uint64_t alo, uint64_t bhi, uint64_t blo)
+{
+	if (ahi != bhi)
+		return (unsigned)__builtin_clzll(ahi ^ bhi);
+	if (alo != blo)
+		return 64 + (unsigned)__builtin_clzll(alo ^ blo);
+	return 128;
+}
+
+#endif /* WN_BASE_BITS_H */

@@ -1,0 +1,210 @@
+/* filter_lessons.c - filters in blocks, and what they have learned since.
+ *
+ * A kind with fingerprints says "maybe" and which fingerprint matched; the lessons know how
+ * that fingerprint goes on. Where they refute the match, the next fingerprint of the minirun
+ * has its turn, as in the living filter. Only when none is left the answer is "no".
+ *
+ * A kind without fingerprints only says "maybe". Its keys lie in the miniruns of the plain
+ * shape (runs.h) all the same, and so does the query. The lessons may know how many stored
+ * keys there are in the query's minirun, and how each of them goes on. If all of them go on
+ * differently the query is none of them, and the answer is "no". A stored key is never
+ * denied: its own rank agrees with every lesson on it. */
+#include <string.h>
+
+#include <winnow/error.h>
+
+#include "base/bits.h"
+#include "kinds/kind.h"
+#include "lessons_internal.h"
+#include "reversemap/map.h"
+
+struct wn__shape wn__block_shape(const struct wn_block_info *info, const struct wn__kind *kind)
+{
+	struct wn__shape shape = {
+		.slots = info->key_count ? info->key_count : 1,
+		.remainder_bits = WN__PLAIN_REMAINDER_BITS,
+	};
+
+	if (kind->shape)
+		kind->shape(info, &shape);
+	return shape;
+}
+
+static struct wn__tail tail_of(struct wn__fingerprint print, unsigned remainder_bits)
+{
+	wn__u128 tail = ((wn__u128)print.hi << 64 | print.lo) << remainder_bits;
+
+	return (struct wn__tail){(uint64_t)(tail >> 64), (uint64_t)tail};
+}
+
+static uint64_t minirun_of(struct wn__fingerprint print, unsigned remainder_bits)
+{
+	return print.quotient << remainder_bits | print.hi >> (64 - remainder_bits);
+}
+
+static bool are_lessons_of(const struct wn__lessons *lessons, const struct wn_filter *filter)
+{
+	return memcmp(lessons->id, filter->info.id, WN_BLOCK_ID_SIZE) == 0;
+}
+
+int wn__filter_lessons(struct wn__registry *registry, const struct wn_filter *filter,
+		       struct wn__lessons **lessonsp)
+{
+	*lessonsp = NULL;
+	/* A tiny block's id is the hash of its bytes, which filters of other keys may share. */
+	if (!filter->kind->learns || filter->info.tiny)
+		return WN_ERR_READONLY;
+	return wn__registry_acquire(registry, filter->info.id,
+				   wn__block_shape(&filter->info, filter->kind), lessonsp);
+}
+
+/* ---- asking ------------------------------------------------------------- */
+
+/* Out of line: filters that said "no" and filters without lessons do not come here. */
+static bool __attribute__((noinline)) ask_lessons(const struct wn_filter *filter,
+						  const struct wn__lessons *lessons,
+						  struct wn_hash hash, struct wn_match *match)
+{
+	const struct wn__shape *shape = &lessons->shape;
+	struct wn__tail tail;
+
+	/* A host that mixes up its readers must not lose keys. */
+	if (!are_lessons_of(lessons, filter))
+		return true;
+	tail = tail_of(wn__split(hash, shape->slots), shape->remainder_bits);
+	if (!filter->kind->query_from)
+		return !wn__lessons_refute_minirun(lessons, match->minirun, tail);
+	while (match->known && wn__lessons_refute(lessons, match->minirun, match->rank, tail)) {
+		if (!filter->kind->query_from(filter->state, hash, match->rank + 1, match))
+			return false;
+	}
+	return true;
+}
+
+/* Where the query is in the plain shape. */
+static struct wn_match place_of(const struct wn_filter *filter, struct wn_hash hash)
+{
+	struct wn__shape shape = wn__block_shape(&filter->info, filter->kind);
+
+	return (struct wn_match){
+		.minirun = minirun_of(wn__split(hash, shape.slots), shape.remainder_bits),
+		.known = true,
+	};
+}
+
+bool wn__filter_query_learned(const struct wn_filter *filter, const struct wn__lessons *lessons,
+			      struct wn_hash hash, struct wn_match *matchp)
+{
+	struct wn_match match = {0};
+	bool maybe = !filter || filter->query(filter->state, hash, &match);
+
+	if (maybe && filter) {
+		if (!filter->kind->query_from)
+			match = place_of(filter, hash);
+		if (wn__lessons_exist(lessons))
+			maybe = ask_lessons(filter, lessons, hash, &match);
+	}
+	if (matchp)
+		*matchp = match;
+	return maybe;
+}
+
+/* ---- learning ----------------------------------------------------------- */
+
+/* A stored key and a query that should be in one minirun, and where they differ. */
+struct pair {
+	struct wn__tail stored;
+	unsigned piece; /* the first that differs; WN__PIECES: none */
+	bool fits;
+};
+
+static struct pair compare(const struct wn__lessons *lessons, struct wn_hash stored,
+			   struct wn_hash query, uint64_t minirun)
+{
+	unsigned bits = lessons->shape.remainder_bits;
+	struct wn__fingerprint ours = wn__split(stored, lessons->shape.slots);
+	struct wn__fingerprint other = wn__split(query, lessons->shape.slots);
+	struct wn__tail its = tail_of(other, bits);
+	struct pair pair = {
+		.stored = tail_of(ours, bits),
+		.fits = minirun_of(ours, bits) == minirun && minirun_of(other, bits) == minirun,
+	};
+
+	while (pair.piece < WN__PIECES &&
+	       wn__tail_piece(pair.stored, pair.piece) == wn__tail_piece(its, pair.piece))
+		pair.piece++;
+	return pair;
+}
+
+static int check_pair(const struct pair *pair)
+{
+	if (!pair->fits)
+		return WN_ERR_MISMATCH;
+	return pair->piece == WN__PIECES ? WN_ERR_UNFIXABLE : 0;
+}
+
+static int add_piece(struct wn__lessons *lessons, const struct pair *pair, uint64_t minirun,
+		     uint32_t rank)
+{
+	uint64_t bits = wn__tail_piece(pair->stored, pair->piece);
+
+	return wn__lessons_add(lessons, minirun, wn__lesson_word(rank, pair->piece, bits), false);
+}
+
+int wn__lessons_learn(struct wn__lessons *lessons, struct wn_hash stored, struct wn_hash query,
+		      const struct wn_match *match)
+{
+	struct pair pair = compare(lessons, stored, query, match->minirun);
+	int err = match->known ? check_pair(&pair) : WN_ERR_NOT_FOUND;
+
+	if (err)
+		return err;
+	if (match->rank > WN__MAX_RANK)
+		return WN_ERR_RANGE;
+	return add_piece(lessons, &pair, match->minirun, match->rank);
+}
+
+int wn__lessons_learn_minirun(struct wn__lessons *lessons, const struct wn_hash *stored,
+			      uint32_t count, struct wn_hash query, uint64_t minirun)
+{
+	struct wn__fingerprint print = wn__split(query, lessons->shape.slots);
+	struct pair pair;
+	int err = 0;
+
+	if (minirun_of(print, lessons->shape.remainder_bits) != minirun)
+		return WN_ERR_MISMATCH;
+	if (count > WN__MAX_RANK)
+		return WN_ERR_RANGE;
+	for (uint32_t rank = 0; rank < count && !err; rank++) {
+		pair = compare(lessons, stored[rank], query, minirun);
+		err = check_pair(&pair);
+	}
+	for (uint32_t rank = 0; rank < count && !err; rank++) {
+		pair = compare(lessons, stored[rank], query, minirun);
+		err = add_piece(lessons, &pair, minirun, rank);
+	}
+	/* Last: readers believe the pieces only with the number of keys. */
+	return err ? err : wn__lessons_add(lessons, minirun, wn__lesson_of_count(count), false);
+}
+
+/* Is the fingerprint at the match's rank one that `stored` matches? */
+static bool fits_fingerprint(const struct wn_filter *filter, struct wn_hash stored,
+			     const struct wn_match *match)
+{
+	struct wn_match found;
+
+	return filter->kind->query_from(filter->state, stored, match->rank, &found) &&
+	       found.known && found.minirun == match->minirun && found.rank == match->rank;
+}
+
+int wn__filter_learn(const struct wn_filter *filter, struct wn__lessons *lessons,
+		     struct wn_hash stored, struct wn_hash query, const struct wn_match *match)
+{
+	if (!filter->kind->learns || !filter->kind->query_from)
+		return WN_ERR_READONLY;
+	if (!match->known)
+		return WN_ERR_NOT_FOUND;
+	if (!are_lessons_of(lessons, filter) || !fits_fingerprint(filter, stored, match))
+		return WN_ERR_MISMATCH;
+	return wn__lessons_learn(lessons, stored, query, match);
+}

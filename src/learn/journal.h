@@ -1,0 +1,67 @@
+/* journal.h - what a database's filters learned, from one opening to the next.
+ *
+ * Files in a directory of the host's, beside the runs if these are files:
+ *
+ *	secret      what hashes are keyed with
+ *	lessons     all lessons there were when it was written
+ *	negatives   all negatives there were
+ *	journal     what was learned since: pieces in the formats of the two, one behind the
+ *	            other, appended about once a second and synced
+ *
+ * lessons and negatives are replaced when the journal has become long, and at the end; then
+ * the journal is emptied. A crash anywhere in between leaves a journal that says again what is
+ * in the other two, which does no harm. Behind the first piece that is damaged the journal
+ * is cut off: that is what was being written when the machine stopped.
+ *
+ * Lessons stay true for as long as their filter exists, so old ones do no harm either.
+ *
+ * Thread safety: sync may be called by any thread; open and close by one. */
+#ifndef WN_LEARN_JOURNAL_H
+#define WN_LEARN_JOURNAL_H
+
+#include <winnow/hash.h>
+
+#include "lessons.h"
+#include "negatives.h"
+
+WN_BEGIN_DECLS
+
+/* The directory's secret, or a new one if it has none that can be read. *newp: save it. */
+int wn__saved_secret(const char *directory, struct wn_secret **secretp, bool *newp);
+int wn__save_secret(const char *directory, const struct wn_secret *secret);
+
+struct wn__saved;
+
+/* Load what is there; what cannot be read is passed over, and costs what was learned and
+ * nothing else. Then track changes. Both objects are borrowed. The directory is made if it is
+ * not there. An errno: the journal cannot be written. */
+int wn__saved_open(const char *directory, struct wn__registry *registry,
+		   struct wn__negatives *negatives, struct wn__saved **savedp);
+
+/* Load only. */
+void wn__saved_load(const char *directory, struct wn__registry *registry,
+		    struct wn__negatives *negatives);
+
+/* Write what has changed since the last time, so that it survives a crash of the machine. An
+ * errno: it was not written; the next sync tries again. ENOENT: the directory or its journal
+ * was removed or replaced since it was opened; what is learned is not saved until the database
+ * is opened again. */
+int wn__saved_sync(struct wn__saved *saved);
+
+/* Write lessons and negatives anew, if anything changed since they were written, and end.
+ * NULL is fine. */
+void wn__saved_close(struct wn__saved *saved);
+
+struct wn__saved_stats {
+	uint64_t syncs;    /* that wrote something */
+	uint64_t failures; /* syncs that could not write */
+	uint64_t bytes;    /* on disk now */
+	uint64_t damaged;  /* files that could not be read, in whole or to their end */
+};
+
+/* Never waits, not even for a sync that is under way. */
+void wn__saved_describe(const struct wn__saved *saved, struct wn__saved_stats *statsp);
+
+WN_END_DECLS
+
+#endif /* WN_LEARN_JOURNAL_H */

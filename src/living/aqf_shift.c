@@ -1,0 +1,196 @@
+/* aqf_shift.c - moving slots and their metadata up and down by one.
+ *
+ * Whole words at a time: within a block the slots are one string of bits, so
+ * moving a stretch of them is a shift with a mask at either end, and one slot is
+ * carried from block to block. All stores are single relaxed words: a reader that
+ * looks on sees old or new words in any mix, and finds out by the version. */
+#include "kinds/aqf/aqf_internal.h"
+
+static uint64_t load(const struct wn_aqf *aqf, uint64_t index)
+{
+	return __atomic_load_n(&aqf->words[index], __ATOMIC_RELAXED);
+}
+
+static void store(struct wn_aqf *aqf, uint64_t index, uint64_t word)
+{
+	__atomic_store_n(&aqf->words[index], word, __ATOMIC_RELAXED);
+}
+
+/* Change the bits under `mask` of a word. */
+static void blend(struct wn_aqf *aqf, uint64_t index, uint64_t mask, uint64_t bits)
+{
+	store(aqf, index, (load(aqf, index) & ~mask) | (bits & mask));
+}
+
+static uint64_t slots_index(const struct wn_aqf *aqf, uint64_t block)
+{
+	return block * aqf->table.block_words + aqf->table.meta_words;
+}
+
+void wn__set_slot(struct wn_aqf *aqf, uint64_t slot, uint64_t content)
+{
+	unsigned width = aqf->table.slot_bits;
+	uint64_t bit = (slot & 63) * width;
+	uint64_t index = slots_index(aqf, slot >> 6) + (bit >> 6);
+	unsigned shift = bit & 63;
+	uint64_t mask = wn__low_bits(width);
+
+	blend(aqf, index, mask << shift, content << shift);
+	if (shift + width > 64)
+		blend(aqf, index + 1, mask >> (64 - shift), content >> (64 - shift));
+}
+
+void wn__set_meta(struct wn_aqf *aqf, unsigned which, uint64_t slot, bool on)
+{
+	uint64_t bit = UINT64_C(1) << (slot & 63);
+
+	blend(aqf, (slot >> 6) * aqf->table.block_words + which, bit, on ? bit : 0);
+}
+
+/* Within one block, slots [first, last): each to the next place up. The slot at
+ * `first` keeps a copy for the caller to overwrite. */
+static void slots_up(struct wn_aqf *aqf, uint64_t block, unsigned first, unsigned last)
+{
+	unsigned width = aqf->table.slot_bits;
+	unsigned from = (first + 1) * width;
+	unsigned to = (last + 1) * width - 1;
+	uint64_t base = slots_index(aqf, block);
+	uint64_t at = base + (to >> 6), lowest = base + (from >> 6);
+	uint64_t mask = wn__low_bits((to & 63) + 1);
+	uint64_t word;
+
+	if (first == last)
+		return;
+	word = load(aqf, at);
+	for (; at > lowest; at--, mask = UINT64_MAX) {
+		uint64_t below = load(aqf, at - 1);
+
+		store(aqf, at, (word & ~mask) | ((word << width | below >> (64 - width)) & mask));
+		word = below;
+	}
+	mask &= ~wn__low_bits(from & 63);
+	if (at > base)
+		blend(aqf, at, mask, word << width | load(aqf, at - 1) >> (64 - width));
+	else
+		blend(aqf, at, mask, word << width);
+}
+
+/* Within one block, slots (first, last]: each to the next place down. */
+static void slots_down(struct wn_aqf *aqf, uint64_t block, unsigned first, unsigned last)
+{
+	unsigned width = aqf->table.slot_bits;
+	unsigned from = first * width;
+	unsigned to = last * width - 1;
+	uint64_t base = slots_index(aqf, block);
+	uint64_t at = base + (from >> 6), highest = base + (to >> 6);
+	uint64_t mask = ~wn__low_bits(from & 63);
+	uint64_t word;
+
+	if (first == last)
+		return;
+	word = load(aqf, at);
+	for (; at < highest; at++, mask = UINT64_MAX) {
+		uint64_t above = load(aqf, at + 1);
+
+		store(aqf, at, (word & ~mask) | ((word >> width | above << (64 - width)) & mask));
+		word = above;
+	}
+	mask &= wn__low_bits((to & 63) + 1);
+	if (at + 1 < base + width)
+		blend(aqf, at, mask, word >> width | load(aqf, at + 1) << (64 - width));
+	else
+		blend(aqf, at, mask, word >> width);
+}
+
+static void meta_up(struct wn_aqf *aqf, uint64_t block, unsigned which, unsigned first,
+		    unsigned last, bool carry)
+{
+	uint64_t index = block * aqf->table.block_words + which;
+	uint64_t mask = wn__low_bits(last + 1) & ~wn__low_bits(first);
+	uint64_t low = UINT64_C(1) << first;
+
+	blend(aqf, index, mask, (load(aqf, index) << 1 & ~low) | (carry ? low : 0));
+}
+
+static void meta_down(struct wn_aqf *aqf, uint64_t block, unsigned which, unsigned first,
+		      unsigned last, bool carry)
+{
+	uint64_t index = block * aqf->table.block_words + which;
+	uint64_t mask = wn__low_bits(last + 1) & ~wn__low_bits(first);
+	uint64_t high = UINT64_C(1) << last;
+
+	blend(aqf, index, mask, (load(aqf, index) >> 1 & ~high) | (carry ? high : 0));
+}
+
+static bool meta_bit(const struct wn_aqf *aqf, unsigned which, uint64_t slot)
+{
+	return wn__bit(load(aqf, (slot >> 6) * aqf->table.block_words + which), slot);
+}
+
+static void raise_offset(struct wn_aqf *aqf, uint64_t block)
+{
+	unsigned offset = wn__offset_byte(&aqf->table, block);
+
+	if (offset < WN__OFFSET_MANY)
+		__atomic_store_n(&aqf->offsets[block], (uint8_t)(offset + 1), __ATOMIC_RELAXED);
+}
+
+void wn__open_gap(struct wn_aqf *aqf, uint64_t quotient, uint64_t slot, uint64_t empty)
+{
+	/* An empty slot is blank already. */
+	for (uint64_t block = empty >> 6; slot != empty; block--) {
+		bool lowest = block == slot >> 6;
+		unsigned first = lowest ? slot & 63 : 0;
+		unsigned last = block == empty >> 6 ? empty & 63 : 63;
+		uint64_t below = block * 64 - 1; /* not used in the lowest block */
+
+		slots_up(aqf, block, first, last);
+		wn__set_slot(aqf, block * 64 + first,
+			     lowest ? 0 : wn__slot(&aqf->table, below, true));
+		meta_up(aqf, block, WN__RUNENDS, first, last,
+			!lowest && meta_bit(aqf, WN__RUNENDS, below));
+		meta_up(aqf, block, WN__EXTENSIONS, first, last,
+			!lowest && meta_bit(aqf, WN__EXTENSIONS, below));
+		if (lowest)
+			break;
+	}
+	for (uint64_t block = (quotient >> 6) + 1; block <= empty >> 6; block++)
+		raise_offset(aqf, block);
+}
+
+/* The byte that stands for an offset. */
+static uint8_t offset_code(uint64_t offset)
+{
+	return offset < WN__OFFSET_MANY ? (uint8_t)offset : WN__OFFSET_MANY;
+}
+
+void wn__close_gap(struct wn_aqf *aqf, uint64_t quotient, uint64_t slot, uint64_t stop)
+{
+	uint64_t highest = stop - 1;
+
+	for (uint64_t block = slot >> 6; block <= highest >> 6; block++) {
+		bool top = block == highest >> 6;
+		unsigned first = block == slot >> 6 ? slot & 63 : 0;
+		unsigned last = top ? highest & 63 : 63;
+		uint64_t above = (block + 1) * 64; /* not used in the top block */
+
+		slots_down(aqf, block, first, last);
+		wn__set_slot(aqf, block * 64 + last,
+			     top ? 0 : wn__slot(&aqf->table, above, true));
+		meta_down(aqf, block, WN__RUNENDS, first, last,
+			  !top && meta_bit(aqf, WN__RUNENDS, above));
+		meta_down(aqf, block, WN__EXTENSIONS, first, last,
+			  !top && meta_bit(aqf, WN__EXTENSIONS, above));
+	}
+	for (uint64_t block = (quotient >> 6) + 1; block <= highest >> 6; block++) {
+		uint64_t lowest = UINT64_MAX;
+		uint64_t offset = wn__offset_byte(&aqf->table, block);
+
+		/* A full byte does not know what it stands for: ask anew. The slots
+		 * have moved already, and the blocks before have their new offsets. */
+		offset = offset < WN__OFFSET_MANY
+				 ? offset - 1
+				 : wn__exact_offset(&aqf->table, block, true, &lowest);
+		__atomic_store_n(&aqf->offsets[block], offset_code(offset), __ATOMIC_RELAXED);
+	}
+}

@@ -1,0 +1,877 @@
+/* test_column_family.c - runs in a column family of a real database. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* syscall(), nftw() */
+#endif
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "adapters/rocksdb/column_family.h"
+#include "base/alloc.h"
+#include "tests/support/runs_common.h"
+
+#define FAMILY "winnow.reversemap"
+
+static char directory[PATH_MAX];
+static char scratch[PATH_MAX + 16];
+
+struct database {
+	rocksdb_options_t *options;
+	rocksdb_t *db;
+	rocksdb_column_family_handle_t *handles[2];
+	struct wn__map *map;
+};
+
+static void set_up(void)
+{
+	make_directory(directory);
+	snprintf(scratch, sizeof(scratch), "%s/scratch", directory);
+}
+
+static void tear_down(void)
+{
+	rocksdb_options_t *options = rocksdb_options_create();
+	char *text = NULL;
+
+	ck_assert_uint_eq(count_files(scratch, ""), 0);
+	ck_assert_int_eq(rmdir(scratch), 0);
+	rocksdb_destroy_db(options, directory, &text);
+	ck_assert_ptr_null(text);
+	rocksdb_options_destroy(options);
+	rmdir(directory); /* RocksDB may have done it */
+}
+
+static rocksdb_block_based_table_options_t *table_options; /* NULL: the default */
+
+static struct database open_database(void)
+{
+	static const char *const names[] = {"default", FAMILY};
+	struct database database = {.options = rocksdb_options_create()};
+	const rocksdb_options_t *options[] = {database.options, database.options};
+	char *text = NULL;
+
+	rocksdb_options_set_create_if_missing(database.options, 1);
+	rocksdb_options_set_create_missing_column_families(database.options, 1);
+	if (table_options)
+		rocksdb_options_set_block_based_table_factory(database.options, table_options);
+	database.db = rocksdb_open_column_families(database.options, directory, 2, names, options,
+						   database.handles, &text);
+	ck_assert_ptr_null(text);
+	ck_assert_int_eq(wn__map_column_family_open(database.db, database.handles[1], scratch,
+						     &database.map),
+			 0);
+	return database;
+}
+
+static void close_database(struct database *database)
+{
+	wn__map_destroy(database->map);
+	rocksdb_column_family_handle_destroy(database->handles[0]);
+	rocksdb_column_family_handle_destroy(database->handles[1]);
+	rocksdb_close(database->db);
+	rocksdb_options_destroy(database->options);
+}
+
+static void put(struct database *database, const struct sample *sample, unsigned hash_bytes)
+{
+	ck_assert_int_eq(wn__map_put(database->map, &sample->list, sample->hashes, hash_bytes), 0);
+}
+
+static void assert_count(struct database *database, size_t count)
+{
+	struct wn__map_stats stats;
+	struct wn__keylist_info *infos;
+	uint64_t bytes = 0;
+	size_t listed;
+
+	ck_assert_int_eq(wn__map_list(database->map, &infos, &listed), 0);
+	ck_assert_uint_eq(listed, count);
+	for (size_t i = 0; i < listed; i++) {
+		ck_assert_int_eq(infos[i].error, 0);
+		bytes += infos[i].bytes;
+	}
+	wn__map_stats(database->map, &stats);
+	ck_assert_uint_eq(stats.map, count);
+	ck_assert_uint_eq(stats.bytes, bytes);
+	free(infos);
+}
+
+/* Bytes of the family's files. */
+static uint64_t file_bytes(struct database *database)
+{
+	rocksdb_column_family_metadata_t *metadata =
+		rocksdb_get_column_family_metadata_cf(database->db, database->handles[1]);
+	uint64_t size = rocksdb_column_family_metadata_get_size(metadata);
+
+	rocksdb_column_family_metadata_destroy(metadata);
+	return size;
+}
+
+static const struct shape {
+	uint64_t count, slots;
+	unsigned remainder_bits;
+} shapes[] = {
+	{0, 1, 2}, {1, 1, 2}, {503, 530, 4}, {504, 530, 4}, {5000, 1, 2}, {5000, 5264, 9},
+};
+
+#define SHAPE_COUNT (sizeof(shapes) / sizeof(shapes[0]))
+
+START_TEST(runs_are_found_also_after_reopening)
+{
+	struct database database = open_database();
+	struct sample samples[SHAPE_COUNT];
+
+	for (size_t i = 0; i < SHAPE_COUNT; i++) {
+		samples[i] = make_sample(i, shapes[i].count, shapes[i].slots,
+					 shapes[i].remainder_bits);
+		put(&database, &samples[i], (unsigned)_i);
+		assert_count(&database, i + 1);
+	}
+	for (unsigned round = 0; round < 2; round++) {
+		for (size_t i = 0; i < SHAPE_COUNT; i++) {
+			expect_run(database.map, &samples[i], 1);
+			expect_stream(database.map, &samples[i]);
+		}
+		close_database(&database);
+		database = open_database();
+		assert_count(&database, SHAPE_COUNT);
+	}
+	for (size_t i = 0; i < SHAPE_COUNT; i++)
+		free_sample(&samples[i]);
+	close_database(&database);
+}
+END_TEST
+
+START_TEST(a_dropped_run_is_gone_with_its_file)
+{
+	struct database database = open_database();
+	struct sample samples[10];
+	struct wn__keylist_entry entry;
+	uint64_t full;
+
+	for (unsigned i = 0; i < 10; i++) {
+		samples[i] = make_sample(i, 5000, 5264, 9);
+		put(&database, &samples[i], 8);
+	}
+	full = file_bytes(&database);
+	ck_assert_uint_gt(full, 10 * 5000 * 8);
+	for (unsigned i = 0; i < 10; i += 2)
+		ck_assert_int_eq(wn__map_drop(database.map, samples[i].list.id), 0);
+	assert_count(&database, 5);
+	ck_assert_uint_le(file_bytes(&database), full / 2 + 1000);
+	for (unsigned i = 0; i < 10; i++) {
+		if (i % 2) {
+			expect_run(database.map, &samples[i], 1);
+		} else {
+			ck_assert_int_eq(wn__map_lookup(database.map, &samples[i].list, 0, 0,
+							 &entry),
+					 WN_ERR_NOT_FOUND);
+			ck_assert_int_eq(wn__map_drop(database.map, samples[i].list.id),
+					 WN_ERR_NOT_FOUND);
+		}
+		free_sample(&samples[i]);
+	}
+	close_database(&database);
+}
+END_TEST
+
+static size_t count_tables(struct database *database)
+{
+	rocksdb_column_family_metadata_t *metadata =
+		rocksdb_get_column_family_metadata_cf(database->db, database->handles[1]);
+	size_t count = rocksdb_column_family_metadata_get_file_count(metadata);
+
+	rocksdb_column_family_metadata_destroy(metadata);
+	return count;
+}
+
+/* So many samples whose ids begin alike, in any order. */
+#define TOGETHER 40
+
+static void make_table(uint64_t number, struct sample *samples, struct wn__keylist_put *puts)
+{
+	for (unsigned i = 0; i < TOGETHER; i++) {
+		unsigned place = i * 7 % TOGETHER;
+
+		samples[i] = make_sample(number * TOGETHER + i, 600, 632, 9);
+		memcpy(samples[i].list.id, &number, 8);
+		samples[i].list.id[8] = (unsigned char)i;
+		puts[place] = (struct wn__keylist_put){&samples[i].list, samples[i].hashes, 8, 0};
+	}
+}
+
+START_TEST(runs_of_a_table_share_a_file_and_go_with_it)
+{
+	struct database database = open_database();
+	struct sample samples[3][TOGETHER];
+	struct wn__keylist_put puts[TOGETHER];
+	unsigned char ids[TOGETHER][WN_BLOCK_ID_SIZE];
+	struct wn__keylist_entry entry;
+	size_t dropped;
+
+	for (unsigned table = 0; table < 3; table++) {
+		make_table(table, samples[table], puts);
+		wn__map_put_many(database.map, puts, TOGETHER);
+		for (unsigned i = 0; i < TOGETHER; i++)
+			ck_assert_int_eq(puts[i].err, 0);
+	}
+	assert_count(&database, 3 * TOGETHER);
+	ck_assert_uint_eq(count_tables(&database), 3);
+	for (unsigned i = 0; i < TOGETHER; i++) {
+		memcpy(ids[i], samples[1][i].list.id, sizeof(ids[i]));
+		expect_run(database.map, &samples[1][i], 17);
+		expect_stream(database.map, &samples[1][i]);
+	}
+	/* One by itself leaves the others where they are. */
+	ck_assert_int_eq(wn__map_drop(database.map, samples[2][5].list.id), 0);
+	dropped = wn__map_drop_many(database.map, (const unsigned char(*)[WN_BLOCK_ID_SIZE])ids,
+				     TOGETHER);
+	ck_assert_uint_eq(dropped, TOGETHER);
+	ck_assert_uint_eq(count_tables(&database), 2);
+	for (unsigned round = 0; round < 2; round++) {
+		assert_count(&database, 2 * TOGETHER - 1);
+		for (unsigned i = 0; i < TOGETHER; i++) {
+			expect_run(database.map, &samples[0][i], 17);
+			expect(wn__map_lookup(database.map, &samples[1][i].list, 0, 0, &entry) ==
+			       WN_ERR_NOT_FOUND);
+			if (i != 5)
+				expect_run(database.map, &samples[2][i], 17);
+		}
+		close_database(&database);
+		database = open_database();
+	}
+	for (unsigned i = 0; i < 3 * TOGETHER; i++)
+		free_sample(&samples[i / TOGETHER][i % TOGETHER]);
+	close_database(&database);
+}
+END_TEST
+
+START_TEST(a_run_put_again_is_replaced_and_dropped_whole)
+{
+	struct database database = open_database();
+	struct sample large = make_sample(1, 5000, 5264, 9), small = make_sample(2, 100, 106, 9);
+
+	memcpy(small.list.id, large.list.id, sizeof(large.list.id));
+	put(&database, &large, 16);
+	put(&database, &small, 8);
+	assert_count(&database, 1);
+	expect_run(database.map, &small, 1);
+	expect_stream(database.map, &small);
+	ck_assert_int_eq(wn__map_drop(database.map, small.list.id), 0);
+	assert_count(&database, 0);
+	put(&database, &large, 16);
+	expect_run(database.map, &large, 1);
+	ck_assert_int_eq(wn__map_drop(database.map, large.list.id), 0);
+	assert_count(&database, 0);
+	close_database(&database);
+	free_sample(&large);
+	free_sample(&small);
+}
+END_TEST
+
+#define KEY_SIZE (WN_BLOCK_ID_SIZE + 8 + 4)
+
+/* The key of a page of the sample, which has hashes of 8 or 9 bytes: formats.md by hand. */
+static void make_key(const struct sample *sample, unsigned page, unsigned hash_bytes, char *key)
+{
+	uint64_t last = hash_bytes == 8 ? 503 + 511 * (uint64_t)page - 1 :
+					  447 + 454 * (uint64_t)page - 1;
+	uint64_t hi;
+
+	if (last >= sample->list.key_count)
+		last = sample->list.key_count - 1;
+	hi = sample->hashes[last].hi;
+	memset(key, 0, KEY_SIZE);
+	memcpy(key, sample->list.id, WN_BLOCK_ID_SIZE);
+	for (unsigned i = 0; i < 8; i++)
+		key[WN_BLOCK_ID_SIZE + i] = (char)(hi >> 8 * (7 - i));
+	key[KEY_SIZE - 1] = (char)page;
+}
+
+/* Write a page of the sample over: under its own key, or as if it were another's. */
+static void write_value(struct database *database, const struct sample *sample, unsigned page,
+			const char *value, size_t size)
+{
+	rocksdb_writeoptions_t *options = rocksdb_writeoptions_create();
+	char key[KEY_SIZE], *text = NULL;
+
+	make_key(sample, page, 8, key);
+	rocksdb_put_cf(database->db, options, database->handles[1], key, sizeof(key), value, size,
+		       &text);
+	ck_assert_ptr_null(text);
+	rocksdb_writeoptions_destroy(options);
+}
+
+static char *read_value(struct database *database, const struct sample *sample, unsigned page,
+			size_t *sizep)
+{
+	rocksdb_readoptions_t *options = rocksdb_readoptions_create();
+	char key[KEY_SIZE], *text = NULL, *value;
+
+	make_key(sample, page, 8, key);
+	value = rocksdb_get_cf(database->db, options, database->handles[1], key, sizeof(key), sizep,
+			       &text);
+	ck_assert_ptr_null(text);
+	ck_assert_ptr_nonnull(value);
+	rocksdb_readoptions_destroy(options);
+	return value;
+}
+
+static int look_up(struct database *database, const struct sample *sample, uint64_t index)
+{
+	struct wn__keylist_entry entry;
+
+	return wn__map_lookup(database->map, &sample->list,
+			       minirun_by_hand(&sample->list, sample->hashes[index]), 0, &entry);
+}
+
+/* Headers are read when the store is opened. */
+static void reopen_store(struct database *database)
+{
+	wn__map_destroy(database->map);
+	ck_assert_int_eq(wn__map_column_family_open(database->db, database->handles[1], scratch,
+						     &database->map),
+			 0);
+}
+
+START_TEST(damaged_and_misplaced_pages_are_refused)
+{
+	struct database database = open_database();
+	struct sample sample = make_sample(1, 2500, 2632, 30);
+	struct sample other = make_sample(2, 2500, 2632, 30);
+	size_t size;
+	char *page;
+
+	put(&database, &sample, 8);
+	put(&database, &other, 8);
+	page = read_value(&database, &sample, 2, &size);
+	page[100] ^= 1;
+	write_value(&database, &sample, 2, page, size);
+	ck_assert_int_eq(look_up(&database, &sample, 1200), WN_ERR_CORRUPT);
+	page[100] ^= 1;
+	write_value(&database, &sample, 2, page, size - 1);
+	ck_assert_int_eq(look_up(&database, &sample, 1200), WN_ERR_CORRUPT);
+	write_value(&database, &sample, 2, page, size);
+	ck_assert_int_eq(look_up(&database, &sample, 1200), 0);
+	write_value(&database, &other, 2, page, size);
+	ck_assert_int_eq(look_up(&database, &other, 1200), WN_ERR_CORRUPT);
+	rocksdb_free(page);
+	page = read_value(&database, &sample, 0, &size);
+	write_value(&database, &other, 0, page, size);
+	ck_assert_int_eq(look_up(&database, &other, 0), WN_ERR_CORRUPT);
+	reopen_store(&database);
+	ck_assert_int_eq(look_up(&database, &other, 0), WN_ERR_MISMATCH);
+	write_value(&database, &other, 0, page, 10);
+	reopen_store(&database);
+	ck_assert_int_eq(look_up(&database, &other, 0), WN_ERR_CORRUPT);
+	ck_assert_int_eq(look_up(&database, &sample, 1200), 0);
+	/* What cannot be read can be dropped. */
+	ck_assert_int_eq(wn__map_drop(database.map, other.list.id), 0);
+	ck_assert_int_eq(look_up(&database, &other, 0), WN_ERR_NOT_FOUND);
+	rocksdb_free(page);
+	close_database(&database);
+	free_sample(&sample);
+	free_sample(&other);
+}
+END_TEST
+
+static void delete_page(struct database *database, const struct sample *sample, unsigned page)
+{
+	rocksdb_writeoptions_t *options = rocksdb_writeoptions_create();
+	char key[KEY_SIZE], *text = NULL;
+
+	make_key(sample, page, 9, key);
+	rocksdb_delete_cf(database->db, options, database->handles[1], key, sizeof(key), &text);
+	ck_assert_ptr_null(text);
+	rocksdb_writeoptions_destroy(options);
+}
+
+/* 9 bytes a hash: 447 on the first page, 454 on the others. A run that is dropped while it is
+ * read loses its pages in any order. */
+START_TEST(a_page_that_is_missing_proves_nothing)
+{
+	struct database database = open_database();
+	struct sample sample = make_sample(1, 2500, 2500, WN__PLAIN_REMAINDER_BITS);
+
+	put(&database, &sample, 9);
+	ck_assert_uint_gt(expect_gaps(database.map, &sample, 2500, 2500), 2400);
+	for (unsigned page = 6; page-- > 0;) {
+		uint64_t first = page ? 447 + (page - 1) * 454 : 0;
+
+		delete_page(&database, &sample, page);
+		expect_gaps(database.map, &sample, first, 2500);
+	}
+	close_database(&database);
+	free_sample(&sample);
+}
+END_TEST
+
+/* Keys are a hint. A page that stands where another minirun's first page should be must not
+ * be taken for it: ranks would be counted from the wrong hash. */
+START_TEST(a_key_that_lies_does_not_shift_ranks)
+{
+	struct database database = open_database();
+	struct sample sample = make_sample(1, 2500, 1, 2); /* 4 miniruns, on 5 pages */
+	uint64_t minirun = minirun_by_hand(&sample.list, sample.hashes[1300]), start = 1300;
+	struct wn__keylist_entry entry;
+	size_t size;
+	char *page;
+	int err;
+
+	put(&database, &sample, 8);
+	while (minirun_by_hand(&sample.list, sample.hashes[start - 1]) == minirun)
+		start--;
+	page = read_value(&database, &sample, 3, &size);
+	expect(start < 503 + 2 * 511);
+	for (unsigned i = 0; i < 100; i++) {
+		struct wn_hash *last = &sample.hashes[503 + 3 * 511 - 1], true_last = *last;
+
+		/* In front of the first page of the minirun, or of a later one. */
+		last->hi = sample.hashes[start + i].hi;
+		write_value(&database, &sample, 3, page, size);
+		*last = true_last;
+		err = wn__map_lookup(database.map, &sample.list, minirun, 0, &entry);
+		if (!err)
+			expect(is_entry(&entry, sample.hashes[start]));
+	}
+	rocksdb_free(page);
+	close_database(&database);
+	free_sample(&sample);
+}
+END_TEST
+
+START_TEST(runs_with_keys_of_another_version_are_listed_and_dropped)
+{
+	struct database database = open_database();
+	rocksdb_writeoptions_t *options = rocksdb_writeoptions_create();
+	struct sample sample = make_sample(1, 2500, 2632, 9);
+	char key[WN_BLOCK_ID_SIZE + 4] = {0}, *text = NULL;
+	struct wn__keylist_info *infos;
+	size_t count;
+
+	memcpy(key, sample.list.id, WN_BLOCK_ID_SIZE);
+	rocksdb_put_cf(database.db, options, database.handles[1], key, sizeof(key), "page", 4,
+		       &text);
+	ck_assert_ptr_null(text);
+	reopen_store(&database);
+	ck_assert_int_eq(wn__map_list(database.map, &infos, &count), 0);
+	ck_assert_uint_eq(count, 1);
+	ck_assert_int_eq(infos[0].error, WN_ERR_VERSION);
+	ck_assert_mem_eq(infos[0].list.id, sample.list.id, WN_BLOCK_ID_SIZE);
+	free(infos);
+	ck_assert_int_eq(look_up(&database, &sample, 0), WN_ERR_VERSION);
+	ck_assert_int_eq(wn__map_drop(database.map, sample.list.id), 0);
+	reopen_store(&database);
+	assert_count(&database, 0);
+	put(&database, &sample, 8);
+	expect_run(database.map, &sample, 1);
+	rocksdb_writeoptions_destroy(options);
+	close_database(&database);
+	free_sample(&sample);
+}
+END_TEST
+
+/* Whatever is not in memory is one block, however long the run is. */
+START_TEST(a_lookup_reads_one_page)
+{
+	rocksdb_block_based_table_options_t *table = rocksdb_block_based_options_create();
+	struct sample sample = make_sample(1, 1000000, 1052632, 9);
+	uint64_t state = 1, lookups = 5000, blocks;
+	rocksdb_perfcontext_t *context;
+	struct wn__map_stats stats;
+	struct database database;
+
+	rocksdb_block_based_options_set_no_block_cache(table, 1);
+	table_options = table;
+	database = open_database();
+	put(&database, &sample, 11);
+	rocksdb_set_perf_level(rocksdb_enable_count);
+	context = rocksdb_perfcontext_create();
+	rocksdb_perfcontext_reset(context);
+	for (uint64_t i = 0; i < lookups; i++) {
+		struct wn_hash hash = sample.hashes[test_random(&state) % sample.list.key_count];
+		struct wn__keylist_entry entries[64];
+		size_t count;
+
+		expect(wn__map_lookup_minirun(database.map, &sample.list,
+					       minirun_by_hand(&sample.list, hash), 0, entries, 64,
+					       &count) == WN__MAP_NO_PLACE);
+		expect(count > 0);
+	}
+	blocks = rocksdb_perfcontext_metric(context, rocksdb_block_read_count);
+	wn__map_stats(database.map, &stats);
+	fprintf(stderr, "%.3f pages and %.3f blocks a lookup\n",
+		(double)stats.reads / (double)lookups, (double)blocks / (double)lookups);
+	ck_assert_uint_lt(stats.reads, lookups + lookups / 20);
+	ck_assert_uint_ge(blocks, lookups);
+	ck_assert_uint_lt(blocks, lookups + lookups / 20);
+	rocksdb_perfcontext_destroy(context);
+	close_database(&database);
+	rocksdb_block_based_options_destroy(table);
+	free_sample(&sample);
+}
+END_TEST
+
+START_TEST(files_of_a_crash_are_swept)
+{
+	struct database database = open_database();
+	char path[PATH_MAX + 64];
+	FILE *file;
+
+	close_database(&database);
+	snprintf(path, sizeof(path), "%s/run-7.sst", scratch);
+	file = fopen(path, "w");
+	ck_assert_ptr_nonnull(file);
+	fclose(file);
+	database = open_database();
+	ck_assert_uint_eq(count_files(scratch, ""), 0);
+	close_database(&database);
+}
+END_TEST
+
+/* ---- whose file is it? -------------------------------------------------- */
+
+static bool kills; /* this process dies where a written scratch file would be removed */
+
+/* In front of the C library's, for RocksDB as well: between ingesting a file and removing it. */
+static void die_at(int where, const char *path)
+{
+	const char *name = strrchr(path, '/');
+	struct stat info;
+
+	name = name ? name + 1 : path;
+	if (kills && strncmp(name, "run-", 4) == 0 &&
+	    fstatat(where, path, &info, AT_SYMLINK_NOFOLLOW) == 0 && info.st_size > 0)
+		raise(SIGKILL);
+}
+
+WN_PUBLIC int unlink(const char *path)
+{
+	die_at(AT_FDCWD, path);
+	return (int)syscall(SYS_unlinkat, AT_FDCWD, path, 0);
+}
+
+WN_PUBLIC int unlinkat(int where, const char *path, int flags)
+{
+	die_at(where, path);
+	return (int)syscall(SYS_unlinkat, where, path, flags);
+}
+
+/* RocksDB's threads do not survive fork(): every process that opens the database is a child of
+ * one that does not. How it ended is returned. */
+static int run_child(void (*act)(void))
+{
+	pid_t child = fork();
+	int status;
+
+	ck_assert_int_ge(child, 0);
+	if (child == 0) {
+		act();
+		_exit(0);
+	}
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	return status;
+}
+
+static void expect_success(int status)
+{
+	ck_assert(WIFEXITED(status));
+	ck_assert_int_eq(WEXITSTATUS(status), 0);
+}
+
+static void put_and_die(void)
+{
+	struct database database = open_database();
+	struct sample sample = make_sample(1, 5000, 5264, 9);
+
+	kills = true;
+	put(&database, &sample, 8);
+}
+
+static void put_and_close(void)
+{
+	struct database database = open_database();
+	struct sample sample = make_sample(1, 5000, 5264, 9);
+
+	put(&database, &sample, 8);
+	close_database(&database);
+}
+
+/* What was ingested is there and can be read, and so is what comes after it. */
+static void expect_ingested(void)
+{
+	struct database database = open_database();
+	struct sample sample = make_sample(1, 5000, 5264, 9), next = make_sample(2, 5000, 5264, 9);
+
+	ck_assert_uint_eq(count_files(scratch, ""), 0);
+	expect_run(database.map, &sample, 1);
+	put(&database, &next, 8);
+	expect_run(database.map, &next, 1);
+	expect_stream(database.map, &sample);
+	close_database(&database);
+}
+
+/* Every file that an earlier life left is its own, and is then damaged. */
+static unsigned damage_scratch(void)
+{
+	DIR *stream = opendir(scratch);
+	struct dirent *entry;
+	struct stat info;
+	unsigned count = 0;
+
+	ck_assert_ptr_nonnull(stream);
+	while ((entry = readdir(stream))) {
+		int fd;
+
+		if (entry->d_name[0] == '.')
+			continue;
+		ck_assert_int_eq(fstatat(dirfd(stream), entry->d_name, &info, 0), 0);
+		ck_assert_uint_eq(info.st_nlink, 1);
+		fd = openat(dirfd(stream), entry->d_name, O_WRONLY | O_TRUNC);
+		ck_assert_int_ge(fd, 0);
+		close(fd);
+		count++;
+	}
+	closedir(stream);
+	return count;
+}
+
+START_TEST(a_kill_behind_the_ingestion_leaves_no_name_of_a_live_file)
+{
+	int status = run_child(put_and_die);
+
+	ck_assert(WIFSIGNALED(status));
+	ck_assert_int_eq(WTERMSIG(status), SIGKILL);
+	ck_assert_uint_eq(damage_scratch(), 1);
+	expect_success(run_child(expect_ingested));
+}
+END_TEST
+
+/* Some SST file of the database. */
+static void find_table(char *path)
+{
+	DIR *stream = opendir(directory);
+	struct dirent *entry;
+
+	*path = '\0';
+	ck_assert_ptr_nonnull(stream);
+	while ((entry = readdir(stream))) {
+		if (strstr(entry->d_name, ".sst"))
+			snprintf(path, PATH_MAX + 300, "%s/%s", directory, entry->d_name);
+	}
+	closedir(stream);
+	ck_assert_int_ne(*path, '\0');
+}
+
+/* As the move of an early version left it. */
+static void link_table(const char *name)
+{
+	char table[PATH_MAX + 300], path[PATH_MAX + 64];
+
+	find_table(table);
+	snprintf(path, sizeof(path), "%s/%s", scratch, name);
+	ck_assert_int_eq(link(table, path), 0);
+}
+
+START_TEST(a_second_name_of_a_live_file_is_removed_and_not_written)
+{
+	expect_success(run_child(put_and_close));
+	link_table("run-1.sst");
+	expect_success(run_child(expect_ingested));
+	expect_success(run_child(expect_ingested));
+}
+END_TEST
+
+static int give_away(const char *path, const struct stat *info, int kind, struct FTW *where)
+{
+	(void)info;
+	(void)kind;
+	(void)where;
+	return lchown(path, 65534, 65534);
+}
+
+/* No file can be made or removed in the scratch directory: root may do everything, and
+ * becomes somebody else. */
+static void open_where_nothing_can_be_removed(void)
+{
+	static const char *const names[] = {"default", FAMILY};
+	rocksdb_options_t *options = rocksdb_options_create();
+	const rocksdb_options_t *all[] = {options, options};
+	rocksdb_column_family_handle_t *handles[2];
+	struct wn__map *map;
+	struct sample sample = make_sample(2, 5000, 5264, 9);
+	char *text = NULL;
+	rocksdb_t *db;
+
+	if (geteuid() == 0) {
+		ck_assert_int_eq(nftw(directory, give_away, 8, FTW_PHYS), 0);
+		ck_assert_int_eq(lchown(scratch, 0, 0), 0);
+	}
+	ck_assert_int_eq(chmod(scratch, 0555), 0);
+	ck_assert(geteuid() != 0 || setuid(65534) == 0);
+	db = rocksdb_open_column_families(options, directory, 2, names, all, handles, &text);
+	ck_assert_ptr_null(text);
+	if (wn__map_column_family_open(db, handles[1], scratch, &map) == 0) {
+		wn__map_put(map, &sample.list, sample.hashes, 8);
+		_exit(3);
+	}
+	rocksdb_column_family_handle_destroy(handles[0]);
+	rocksdb_column_family_handle_destroy(handles[1]);
+	rocksdb_close(db);
+	rocksdb_options_destroy(options);
+}
+
+START_TEST(a_directory_that_cannot_be_written_is_refused)
+{
+	int status;
+
+	expect_success(run_child(put_and_close));
+	link_table("run-1.sst");
+	status = run_child(open_where_nothing_can_be_removed);
+	ck_assert_int_eq(chmod(scratch, 0700), 0);
+	expect_success(run_child(expect_ingested));
+	expect_success(status);
+}
+END_TEST
+
+/* A name that is taken by what cannot be unlinked. */
+START_TEST(leftovers_that_cannot_be_swept_are_an_error)
+{
+	struct database database = open_database();
+	struct sample sample = make_sample(1, 600, 632, 9);
+	char path[PATH_MAX + 64];
+	struct wn__map *map;
+
+	snprintf(path, sizeof(path), "%s/run-1.sst", scratch);
+	ck_assert_int_eq(mkdir(path, 0700), 0);
+	ck_assert_int_ne(wn__map_put(database.map, &sample.list, sample.hashes, 8), 0);
+	assert_count(&database, 0);
+	ck_assert_int_ne(wn__map_column_family_open(database.db, database.handles[1], scratch,
+						     &map),
+			 0);
+	ck_assert_ptr_null(map);
+	ck_assert_int_eq(rmdir(path), 0);
+	put(&database, &sample, 8);
+	expect_run(database.map, &sample, 1);
+	close_database(&database);
+	free_sample(&sample);
+}
+END_TEST
+
+START_TEST(memory_refused_changes_nothing)
+{
+	struct database database = open_database();
+	struct sample sample = make_sample(1, 600, 632, 9);
+	struct wn__keylist_info *infos;
+	size_t count;
+	int err = ENOMEM;
+
+	for (unsigned at = 1; err; at++) {
+		assert_count(&database, 0);
+		wn__alloc_fail_at(at);
+		err = wn__map_put(database.map, &sample.list, sample.hashes, 8);
+		wn__alloc_fail_at(0);
+		ck_assert(!err || err == ENOMEM);
+	}
+	wn__alloc_fail_at(1);
+	ck_assert_int_eq(wn__map_list(database.map, &infos, &count), ENOMEM);
+	wn__alloc_fail_at(0);
+	ck_assert_ptr_null(infos);
+	expect_run(database.map, &sample, 1);
+	ck_assert_uint_eq(wn__alloc_calls(), 0);
+	close_database(&database);
+	free_sample(&sample);
+}
+END_TEST
+
+/* ---- threads ------------------------------------------------------------ */
+
+#define SHARED_RUNS 4
+
+struct shared {
+	struct wn__map *map;
+	struct sample samples[SHARED_RUNS];
+	bool done;
+	uint64_t found, wrong;
+};
+
+static void *look_up_all_day(void *arg)
+{
+	struct shared *shared = arg;
+
+	for (uint64_t i = 0; !__atomic_load_n(&shared->done, __ATOMIC_ACQUIRE); i++) {
+		const struct sample *sample = &shared->samples[i % SHARED_RUNS];
+		struct wn_hash hash = sample->hashes[i % sample->list.key_count];
+		struct wn__keylist_entry entry;
+		int err = wn__map_lookup(shared->map, &sample->list,
+					  minirun_by_hand(&sample->list, hash), 0, &entry);
+
+		if (!err && is_entry(&entry, hash))
+			__atomic_fetch_add(&shared->found, 1, __ATOMIC_RELAXED);
+		else if (err != WN_ERR_NOT_FOUND)
+			__atomic_fetch_add(&shared->wrong, 1, __ATOMIC_RELAXED);
+	}
+	return NULL;
+}
+
+START_TEST(lookups_are_right_while_runs_come_and_go)
+{
+	struct database database = open_database();
+	struct shared shared = {.map = database.map};
+	unsigned rounds = test_is_quick() ? 20 : 100;
+	pthread_t threads[2];
+
+	for (unsigned i = 0; i < SHARED_RUNS; i++) {
+		shared.samples[i] = make_sample(i, 1500, 1579, 32);
+		put(&database, &shared.samples[i], 8);
+	}
+	for (unsigned i = 0; i < 2; i++)
+		ck_assert_int_eq(pthread_create(&threads[i], NULL, look_up_all_day, &shared), 0);
+	for (unsigned i = 0; i < rounds; i++) {
+		const struct sample *sample = &shared.samples[i % SHARED_RUNS];
+
+		ck_assert_int_eq(wn__map_drop(shared.map, sample->list.id), 0);
+		put(&database, sample, 8);
+	}
+	__atomic_store_n(&shared.done, true, __ATOMIC_RELEASE);
+	for (unsigned i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+	ck_assert_uint_eq(shared.wrong, 0);
+	ck_assert_uint_gt(shared.found, 0);
+	for (unsigned i = 0; i < SHARED_RUNS; i++) {
+		expect_run(shared.map, &shared.samples[i], 1);
+		free_sample(&shared.samples[i]);
+	}
+	close_database(&database);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("column family");
+	TCase *tests = tcase_create("column family");
+
+	suite_add_tcase(suite, tests);
+	tcase_add_checked_fixture(tests, set_up, tear_down);
+	tcase_add_loop_test(tests, runs_are_found_also_after_reopening, 8, 17);
+	tcase_add_test(tests, a_dropped_run_is_gone_with_its_file);
+	tcase_add_test(tests, runs_of_a_table_share_a_file_and_go_with_it);
+	tcase_add_test(tests, a_run_put_again_is_replaced_and_dropped_whole);
+	tcase_add_test(tests, damaged_and_misplaced_pages_are_refused);
+	tcase_add_test(tests, a_page_that_is_missing_proves_nothing);
+	tcase_add_test(tests, a_key_that_lies_does_not_shift_ranks);
+	tcase_add_test(tests, runs_with_keys_of_another_version_are_listed_and_dropped);
+	tcase_add_test(tests, a_lookup_reads_one_page);
+	tcase_add_test(tests, files_of_a_crash_are_swept);
+	tcase_add_test(tests, a_kill_behind_the_ingestion_leaves_no_name_of_a_live_file);
+	tcase_add_test(tests, a_second_name_of_a_live_file_is_removed_and_not_written);
+	tcase_add_test(tests, a_directory_that_cannot_be_written_is_refused);
+	tcase_add_test(tests, leftovers_that_cannot_be_swept_are_an_error);
+	tcase_add_test(tests, memory_refused_changes_nothing);
+	tcase_add_test(tests, lookups_are_right_while_runs_come_and_go);
+	return test_run(suite);
+}

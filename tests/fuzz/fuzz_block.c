@@ -1,0 +1,138 @@
+/* fuzz_block.c - libFuzzer target: any bytes as a filter block.
+ *
+ * The first byte chooses what is done with the others, and for which kind of filter.
+ * As they are, nearly all stop at magic and checksum; so in the other modes these are
+ * put right first, and the input gets to the filter inside. Nothing is asked of the
+ * answers, but that there is one, that nothing is read outside the block (the
+ * sanitizers see to it) and that two ways of asking agree. */
+#include <stdlib.h>
+#include <string.h>
+
+#include <winnow/aqf.h>
+#include <winnow/block.h>
+#include <winnow/filter.h>
+
+#include "kinds/block_format.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { AS_IT_IS, REPAIR_FULL, REPAIR_TINY, MODES };
+
+#define QUERIES 64
+
+static struct wn_secret *secret;
+static const unsigned kinds[] = { WN_KIND_AQF, WN_KIND_SSCF };
+
+/* Sizes and params stay the fuzzer's, but for the payload size: one value fits. */
+static void repair_full(unsigned char *block, size_t size, unsigned kind)
+{
+	if (size < WN__BLOCK_MIN_SIZE)
+		return;
+	memset(block + size - WN__BLOCK_TRAILER_SIZE, 0, WN__BLOCK_TRAILER_SIZE);
+	wn__block_set_magic(block);
+	wn__block_set_version(block, WN__BLOCK_VERSION);
+	wn__block_set_kind(block, kind);
+	wn__block_set_flags(block, 0);
+	wn__block_set_header_size(block, WN__BLOCK_HEADER_SIZE);
+	wn__block_set_payload_size(block, size - WN__BLOCK_MIN_SIZE);
+	memset(block + WN__BLOCK_RESERVED_AT, 0, 8);
+	wn__block_set_header_sum(block);
+	wn__block_set_payload_sum(block, size - WN__BLOCK_MIN_SIZE);
+}
+
+static void repair_tiny(unsigned char *block, size_t size, unsigned kind)
+{
+	unsigned char *end = block + size;
+
+	if (size < WN__SMALL_MIN_SIZE)
+		return;
+	memset(end - WN__BLOCK_TRAILER_SIZE, 0, WN__BLOCK_TRAILER_SIZE);
+	wn__small_set_magic(end);
+	wn__small_set_version_and_kind(end, WN__SMALL_VERSION, kind);
+	wn__small_set_secret_id(end, wn_secret_id(secret));
+	wn__small_set_sum(block, size);
+}
+
+/* Hashes all over the range, the ends included. */
+static void make_hashes(struct wn_hash *hashes)
+{
+	for (uint64_t i = 0; i < QUERIES; i++)
+		hashes[i] = (struct wn_hash){ UINT64_MAX / (QUERIES - 1) * i,
+					      i * UINT64_C(0x9e3779b97f4a7c15) };
+	hashes[QUERIES - 1].hi = UINT64_MAX;
+}
+
+static void ask(const struct wn_filter *filter)
+{
+	struct wn_filter_info info;
+	struct wn_hash hashes[QUERIES];
+	bool answers[QUERIES];
+
+	make_hashes(hashes);
+	wn_filter_describe(filter, &info);
+	wn_filter_query_batch(filter, hashes, QUERIES, answers);
+	for (size_t i = 0; i < QUERIES; i++) {
+		struct wn_match match;
+
+		if (wn_filter_query_hash(filter, hashes[i], &match) != answers[i])
+			abort();
+	}
+	(void)wn_filter_query(filter, "key", 3, NULL);
+	(void)wn_filter_query(filter, NULL, 0, NULL);
+}
+
+static void try_block(const unsigned char *block, size_t size, enum wn_check check)
+{
+	struct wn_block_info info;
+	struct wn_filter *filter;
+	const char *reason;
+	int err = wn_block_read(block, size, check, &info, &reason);
+
+	if ((err != 0) != (reason != NULL))
+		abort();
+	if (!err && (info.payload < block || info.payload_size + 8 > size))
+		abort();
+	if (!err && !wn_block_is_ours(block, size))
+		abort();
+	err = wn_filter_open(block, size, check, secret, &filter, &reason);
+	if ((err != 0) != (filter == NULL) || (err != 0) != (reason != NULL))
+		abort();
+	if (filter)
+		ask(filter);
+	wn_filter_close(filter);
+}
+
+static void try_thaw(const unsigned char *block, size_t size)
+{
+	struct wn_aqf *aqf;
+
+	if (wn_aqf_thaw(block, size, NULL, &aqf) == 0)
+		wn_aqf_destroy(aqf);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static const unsigned char seed[WN_SEED_SIZE] = { 1 };
+	unsigned char *block;
+	unsigned kind;
+
+	if (!secret && wn_secret_create(seed, &secret))
+		return 0;
+	if (size < 1)
+		return 0;
+	/* An exact copy: whatever lies behind it belongs to nobody. */
+	block = malloc(size - 1 ? size - 1 : 1);
+	if (!block)
+		return 0;
+	memcpy(block, data + 1, size - 1);
+	kind = kinds[data[0] / MODES % (sizeof(kinds) / sizeof(kinds[0]))];
+	if (data[0] % MODES == REPAIR_FULL)
+		repair_full(block, size - 1, kind);
+	else if (data[0] % MODES == REPAIR_TINY)
+		repair_tiny(block, size - 1, kind);
+	try_block(block, size - 1, WN_CHECK_HEADER);
+	try_block(block, size - 1, WN_CHECK_ALL);
+	try_thaw(block, size - 1);
+	free(block);
+	return 0;
+}
