@@ -19,7 +19,7 @@ const char *const report_columns[COLUMN_COUNT] = {
 /* ---- results ------------------------------------------------------------ */
 
 /* The row's index; row_count if there is none. */
-static size_t find_row(const struct report *report, const char *name)
+static size_t find_row(const struct filter_report *report, const char *name)
 {
 	size_t i = 0;
 
@@ -28,8 +28,8 @@ static size_t find_row(const struct report *report, const char *name)
 	return i;
 }
 
-void report_add(struct report *report, const char *name, const char *unit, enum column column,
-		double value)
+void report_add(struct filter_report *report, const char *name, const char *unit,
+		enum column column, double value)
 {
 	const size_t at = find_row(report, name);
 	struct report_cell *cell;
@@ -52,7 +52,7 @@ static double cell_median(const struct report_cell *cell)
 	return copy.count > 0 ? bench_median(copy.values, copy.count) : NAN;
 }
 
-double report_median(const struct report *report, const char *name, enum column column)
+double report_median(const struct filter_report *report, const char *name, enum column column)
 {
 	const size_t at = find_row(report, name);
 
@@ -73,7 +73,7 @@ static void print_cell(const struct report_row *row, enum column column)
 		printf(" %13.6f", median);
 }
 
-void report_print(const struct report *report)
+void report_print(const struct filter_report *report)
 {
 	printf("\n%llu keys: ns per key, medians\n%-28s", (unsigned long long)report->num, "");
 	for (int column = 0; column < COLUMN_COUNT; column++)
@@ -92,7 +92,7 @@ static const char *skip_spaces(const char *text)
 	return text + strspn(text, " ");
 }
 
-void report_csv(const struct report *report, FILE *csv)
+void report_csv(const struct filter_report *report, FILE *csv)
 {
 	for (size_t i = 0; i < report->row_count; i++) {
 		const struct report_row *row = &report->rows[i];
@@ -125,14 +125,14 @@ static void print_target(const char *what, double asked, double measured)
 		       measured <= asked ? "reached" : "missed");
 }
 
-static double ratio(const struct report *report, const char *row, enum column column,
+static double ratio(const struct filter_report *report, const char *row, enum column column,
 		    const char *other_row, enum column other_column)
 {
 	return report_median(report, row, column) /
 	       report_median(report, other_row, other_column);
 }
 
-static void print_lookup_targets(const struct report *report)
+static void print_lookup_targets(const struct filter_report *report)
 {
 	/* Asked at 1 M and 10 M keys; beyond, the ratio is for information. */
 	const double asked = report->num >= 1000000 && report->num <= 10000000 ? 1.0 : NAN;
@@ -154,7 +154,7 @@ static void print_lookup_targets(const struct report *report)
 		     ratio(report, ROW_NEGATIVE, COLUMN_FROZEN, ROW_NEGATIVE, COLUMN_RIBBON));
 }
 
-static void print_build_targets(const struct report *report)
+static void print_build_targets(const struct filter_report *report)
 {
 	print_target("build from unsorted hashes : Bloom's build from keys", 1.5,
 		     ratio(report, ROW_BUILD_HASHES, COLUMN_FROZEN, ROW_BUILD, COLUMN_BLOOM));
@@ -169,7 +169,7 @@ static void print_build_targets(const struct report *report)
 			   COLUMN_BLOOM));
 }
 
-static void print_targets(const struct job *job, const struct report *report)
+static void print_targets(const struct job *job, const struct filter_report *report)
 {
 	const bool standard = job->remainder_bits == 9 && job->load == 0.95 &&
 			      report->num >= 1000000;
@@ -189,9 +189,9 @@ static void print_targets(const struct job *job, const struct report *report)
 
 static void run_num(struct job *job, size_t num, FILE *csv)
 {
-	struct report *report = bench_alloc(1, sizeof(*report));
+	struct filter_report *report = bench_alloc(1, sizeof(*report));
 
-	*report = (struct report){ .num = num };
+	*report = (struct filter_report){ .num = num };
 	job->num = num;
 	job->report = report;
 	job->keys = bench_keys(job->seed, BENCH_STORED, 0, num);

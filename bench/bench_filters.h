@@ -22,7 +22,7 @@ struct report_row {
 	struct report_cell cells[COLUMN_COUNT];
 };
 
-struct report {
+struct filter_report {
 	uint64_t num;
 	struct report_row rows[REPORT_MAX_ROWS];
 	size_t row_count;
@@ -31,14 +31,14 @@ struct report {
 extern const char *const report_columns[COLUMN_COUNT];
 
 /* Rows appear in the order of their first value. `name` and `unit` are kept. */
-void report_add(struct report *report, const char *name, const char *unit, enum column column,
-		double value);
+void report_add(struct filter_report *report, const char *name, const char *unit,
+		enum column column, double value);
 
 /* NAN if there is no value. */
-double report_median(const struct report *report, const char *name, enum column column);
+double report_median(const struct filter_report *report, const char *name, enum column column);
 
-void report_print(const struct report *report);
-void report_csv(const struct report *report, FILE *csv);
+void report_print(const struct filter_report *report);
+void report_csv(const struct filter_report *report, FILE *csv);
 
 /* ---- the job ------------------------------------------------------------ */
 
@@ -78,7 +78,7 @@ struct job {
 	struct bench_key *keys;
 	struct bench_key *missing; /* `queries` of them */
 	struct bench_key *present; /* `queries` stored keys */
-	struct report *report;
+	struct filter_report *report;
 };
 
 static inline bool job_has(const struct job *job, const char *part)

@@ -74,7 +74,7 @@ static void check_block(struct fig9 *figure, struct ratio *ratio, const struct w
 	}
 	ratio->fpr = (double)positives / QUERIES;
 	wn_filter_describe(filter, &info);
-	ratio->load = info.load;
+	ratio->load = wn_filter_fact_of(&info, "load");
 }
 
 static void measure_static(struct fig9 *figure, struct ratio *ratio)

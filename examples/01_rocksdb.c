@@ -78,7 +78,7 @@ static int count_found(struct wn_rocksdb *wn, int first)
 /* Ask for absent keys; how often were the filters wrong? */
 static unsigned long long ask_absent(struct wn_rocksdb *wn)
 {
-	struct wn_rocksdb_stats before, after;
+	struct wn_stats before, after;
 
 	wn_rocksdb_stats(wn, &before);
 	if (count_found(wn, 1) != 0)

@@ -121,7 +121,7 @@ static int count_found(const struct database *database, int first)
 
 static unsigned long long ask_absent(const struct database *database)
 {
-	struct wn_rocksdb_stats before, after;
+	struct wn_stats before, after;
 
 	wn_rocksdb_stats(database->wn, &before);
 	if (count_found(database, 1) != 0)

@@ -58,7 +58,7 @@ static int count_found(struct wn_leveldb *wn, int first)
 /* Ask for absent keys; how often were the filters wrong? */
 static unsigned long long ask_absent(struct wn_leveldb *wn)
 {
-	struct wn_leveldb_stats before, after;
+	struct wn_stats before, after;
 
 	wn_leveldb_stats(wn, &before);
 	if (count_found(wn, 1) != 0)

@@ -1,6 +1,6 @@
-/* list_format.h - the bytes of a run; see doc/formats.md.
+/* list_format.h - the bytes of a key list; see doc/formats.md.
  *
- * A run is a row of pages, the first with a header in front. Pages are alike in all
+ * A key list is a row of pages, the first with a header in front. Pages are alike in all
  * stores: those of a sidecar file stand one behind the other, an ordered store keeps
  * each under its number. Offsets, sizes and checksums live here and nowhere else. */
 #ifndef WN_REVERSEMAP_LIST_FORMAT_H
@@ -169,7 +169,7 @@ static inline void wn__keylist_hash_put(unsigned char *at, unsigned hash_bytes, 
 		at[i] = (unsigned char)(hash.lo >> 8 * (15 - i));
 }
 
-/* Fits this page of this run only. */
+/* Fits this page of this key list only. */
 static inline uint64_t wn__keylist_page_sum(const struct wn__keylist_header *header, uint64_t page,
 					const unsigned char *at, size_t size)
 {
@@ -185,7 +185,7 @@ static inline bool wn__keylist_page_is_whole(const struct wn__keylist_header *he
 	       wn__keylist_page_sum(header, page, at, size);
 }
 
-/* Write a page from the run's hashes; its size is returned. */
+/* Write a page from the key list's hashes; its size is returned. */
 static inline size_t wn__keylist_page_put(unsigned char *at,
 					  const struct wn__keylist_header *header, uint64_t page,
 					  const struct wn_hash *hashes)

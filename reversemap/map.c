@@ -1,12 +1,10 @@
-/* map.c - the part of the run-level reverse map that is the same for every store. */
+/* map.c - what is the same for every store of the reverse map of immutable filters. */
 #include <string.h>
 
-#include <winnow/aqf.h>
 #include <winnow/error.h>
 
-#include "kinds/aqf/aqf_internal.h"
+#include "base/bits.h"
 #include "kinds/kind.h"
-#include "learn/lessons.h"
 #include "map.h"
 
 /* Kept of each fraction beyond a lesson's piece. Without them one key in 250 or so is known
@@ -16,26 +14,26 @@
 
 bool wn__keylist_is_valid(const struct wn__keylist *list)
 {
-	return list->key_count <= WN_AQF_MAX_KEYS &&
-	       wn__aqf_shape_is_valid(list->slots, list->remainder_bits, list->remainder_bits, 0);
+	return list->key_count <= WN__SHAPE_MAX_KEYS &&
+	       wn__shape_is_valid((struct wn__shape){list->slots, list->remainder_bits});
 }
 
-int wn__keylist_of_block(const struct wn_block_info *info, struct wn__keylist *runp)
+int wn__keylist_of_block(const struct wn_block_info *info, struct wn__keylist *listp)
 {
 	const struct wn__kind *kind = wn__kind_by_id(info->kind);
 	struct wn__shape shape;
 
-	memset(runp, 0, sizeof(*runp));
+	memset(listp, 0, sizeof(*listp));
 	if (!kind)
 		return WN_ERR_INVALID;
 	shape = wn__block_shape(info, kind);
-	memcpy(runp->id, info->id, sizeof(runp->id));
-	runp->key_count = info->key_count;
-	runp->secret_id = info->secret_id;
-	runp->slots = shape.slots;
-	runp->remainder_bits = shape.remainder_bits;
-	runp->plain = !kind->query_from;
-	return wn__keylist_is_valid(runp) ? 0 : WN_ERR_INVALID;
+	memcpy(listp->id, info->id, sizeof(listp->id));
+	listp->key_count = info->key_count;
+	listp->secret_id = info->secret_id;
+	listp->slots = shape.slots;
+	listp->remainder_bits = shape.remainder_bits;
+	listp->plain = !kind->query_from;
+	return wn__keylist_is_valid(listp) ? 0 : WN_ERR_INVALID;
 }
 
 bool wn__keylist_entry_tells(const struct wn__keylist *list, const struct wn__keylist_entry *entry,
@@ -96,12 +94,16 @@ unsigned wn__keylist_hash_bytes(const struct wn__keylist *list, unsigned fractio
 	return bits < 128 ? (bits + 7) / 8 : 16;
 }
 
-/* To fix the miniruns of all n keys takes log2(n) bits more than to fix that of one. */
+/* To fix the miniruns of all n keys takes log2(n) bits more than to fix that of one; but with a
+ * power of two of slots a minirun is the hash's first bits, and nothing behind them matters. */
 unsigned wn__keylist_lesson_bytes(const struct wn__keylist *list, unsigned piece_bits)
 {
 	unsigned more = list->plain ? 64 - (unsigned)__builtin_clzll(list->slots | 1) :
 				     piece_bits + SPARE_BITS;
 
+	if (list->plain && (list->slots & (list->slots - 1)) == 0 &&
+	    list->slots <= UINT64_MAX >> list->remainder_bits)
+		return 8;
 	return wn__keylist_hash_bytes(list, list->remainder_bits + more);
 }
 
@@ -255,7 +257,7 @@ void wn__map_stats(const struct wn__map *map, struct wn__map_stats *statsp)
 		.damaged = read_counter(&stats->damaged),
 		.failed = read_counter(&stats->failed),
 		.reads = read_counter(&stats->reads),
-		.map = read_counter(&stats->map),
+		.lists = read_counter(&stats->lists),
 		.bytes = read_counter(&stats->bytes),
 	};
 }

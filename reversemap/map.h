@@ -1,15 +1,15 @@
-/* map.h - the reverse map of immutable filters, a run at a time.
+/* map.h - the reverse map of immutable filters, one key list for each filter.
  *
  * A filter over an SSTable is built once, and so is its part of the reverse map:
- * the hashes of its keys in fingerprint order, a *run*. An entry is addressed as in
+ * the hashes of its keys in fingerprint order, a *key list*. An entry is addressed as in
  * reversemap.h, by minirun and rank. Hashes in ascending order are in fingerprint
- * order too, and a hash tells its minirun, so a run is the sorted hashes and no
- * index. Those who bring the filter's block know all that is needed to find a run
+ * order too, and a hash tells its minirun, so a key list is the sorted hashes and no
+ * index. Those who bring the filter's block know all that is needed to find a key list
  * and to see that it is the right one (struct wn__keylist).
  *
  * No false negative, ever: what is learned from a wrong hash would hide a key. So a
- * run names its filter, every page of it has a checksum that only fits this page of
- * this run, and what is read must have the minirun that was asked for. A run that
+ * key list names its filter, every page of it has a checksum that only fits this page of
+ * this key list, and what is read must have the minirun that was asked for. A key list that
  * is missing, another filter's or damaged is an error and a counter; it costs a
  * lesson, not an answer. The learner compares the hash with the fingerprint again.
  *
@@ -34,23 +34,23 @@ struct wn__keylist {
 	uint64_t slots;
 	uint32_t secret_id;
 	unsigned remainder_bits;
-	bool plain;     /* a filter without fingerprints: not kept, not compared */
+	bool plain;     /* a filter without fingerprints, in a plain shape (kinds/shape.h): not
+			 * kept, not compared */
 	uint64_t owner; /* the caller's own: the SSTable's number, say. Kept and listed,
 			 * not compared. */
 };
 
-/* From a block's header; owner becomes 0. A filter of a kind without fingerprints has a run
- * like any other, under the *plain shape*: a slot for each key and WN__PLAIN_REMAINDER_BITS
- * bits of remainder. A query falls into a minirun there, too, and the run tells which stored
- * keys are in it; nearly always there is none. WN_ERR_INVALID: a kind that is not known, or
- * parameters out of range.
- *
- * With 24 bits, one false positive in 16 million shares its minirun with a stored key. All
- * others need one lesson of 16 bytes, and nothing of any key's hash but its minirun. */
-#define WN__PLAIN_REMAINDER_BITS 24
-int wn__keylist_of_block(const struct wn_block_info *info, struct wn__keylist *runp);
+/* Of a filter that does not say how many keys it has: any number will do. */
+#define WN__KEYS_UNKNOWN UINT64_MAX
 
-/* One stored hash, as far as it is known: a run may hold the first bytes of each
+/* Is the stored key list that of the filter `wanted`? */
+bool wn__keylist_is_of(const struct wn__keylist *stored, const struct wn__keylist *wanted);
+
+/* From a block's header; owner becomes 0. WN_ERR_INVALID: a kind that is not known, or
+ * parameters out of range. */
+int wn__keylist_of_block(const struct wn_block_info *info, struct wn__keylist *listp);
+
+/* One stored hash, as far as it is known: a key list may hold the first bytes of each
  * hash only, and what is behind them reads as 0. Of the fraction that wn__split(hash,
  * slots) gives, the first `fraction_bits` bits are then those of the stored key;
  * those behind may be wrong. They always cover the remainder; 128 if all is known.
@@ -58,7 +58,7 @@ int wn__keylist_of_block(const struct wn_block_info *info, struct wn__keylist *r
  * A lesson that has a bit from behind them HIDES THE STORED KEY: even one asked for
  * by mistake with the key itself as the query, which differs from it only where it is
  * not known. Functions that are given a whole stored hash and choose themselves how
- * much of it they use (wn_aqf_adapt(), wn__filter_learn()) may be given this one only
+ * much of it they use (wn_aqf_adapt(), wn__lessons_learn()) may be given this one only
  * after wn__keylist_entry_tells() said so; otherwise the false positive is unfixable. */
 struct wn__keylist_entry {
 	struct wn_hash hash;
@@ -77,29 +77,29 @@ struct wn__keylist_info {
 	struct wn__keylist list;  /* if error is set: the id only */
 	unsigned hash_bytes; /* 8 to 16 */
 	uint64_t bytes;      /* what it takes in the store */
-	int error;           /* why the run cannot be read, or 0 */
+	int error;           /* why the key list cannot be read, or 0 */
 };
 
-/* Called with the next `count` hashes of the run, the first info->hash_bytes bytes of
+/* Called with the next `count` hashes of the key list, the first info->hash_bytes bytes of
  * each as they were put and the rest 0. A result other than 0 ends the walk and is
  * returned. */
 typedef int wn__keylist_visit_fn(void *arg, const struct wn__keylist_info *info,
 			     const struct wn_hash *hashes, size_t count);
 
-/* Put a run of run->key_count hashes in ascending order, as wn_builder_hashes()
- * gives them; they are not retained. A run with the same id is replaced. On failure
- * the store is as it was, or without the run that was to be replaced.
+/* Put a key list of list->key_count hashes in ascending order, as wn_builder_hashes()
+ * gives them; they are not retained. A key list with the same id is replaced. On failure
+ * the store is as it was, or without the key list that was to be replaced.
  *
  * hash_bytes: how much to keep of each hash, 8 to 16; 0 means all 16. With less,
  * about 8 * hash_bytes - log2(slots) bits of the fraction are known, and of one key
- * in 2^n up to n fewer. Where a doubt would be left about any key's minirun, the run
+ * in 2^n up to n fewer. Where a doubt would be left about any key's minirun, the key list
  * is kept with 16 bytes all the same (8 bytes, a million keys, 9-bit remainders: one
- * run in 2^15). WN_ERR_INVALID: out of order, another hash_bytes, impossible
+ * key list in 2^15). WN_ERR_INVALID: out of order, another hash_bytes, impossible
  * parameters. */
 int wn__map_put(struct wn__map *map, const struct wn__keylist *list,
 			   const struct wn_hash *hashes, unsigned hash_bytes);
 
-/* One of several runs that are put together; run and hashes are borrowed. */
+/* One of several key lists that are put together; list and hashes are borrowed. */
 struct wn__keylist_put {
 	const struct wn__keylist *list;
 	const struct wn_hash *hashes;
@@ -114,20 +114,20 @@ void wn__map_put_many(struct wn__map *map, struct wn__keylist_put *puts, size_t 
 /* The hash_bytes that make `fraction_bits` bits known of all but one key in 250. */
 unsigned wn__keylist_hash_bytes(const struct wn__keylist *list, unsigned fraction_bits);
 
-/* The hash_bytes that lessons with pieces of `piece_bits` bits need. Of a run with
+/* The hash_bytes that lessons with pieces of `piece_bits` bits need. Of a key list with
  * fingerprints, a whole piece behind the remainder of all but one key in 16 million. Of a
- * plain run, every key's minirun, with a chance of 255 in 256 at least. */
+ * plain key list, every key's minirun, with a chance of 255 in 256 at least. */
 unsigned wn__keylist_lesson_bytes(const struct wn__keylist *list, unsigned piece_bits);
 
-/* A result of lookups, and of nothing else: the run is there, it is the filter's, and it has
+/* A result of lookups, and of nothing else: the key list is there, it is the filter's, and it has
  * no hash at this place. The hashes on both sides of the gap were seen in pages that fit
  * their checksums, so the minirun has no more than `rank` hashes. It is not
- * WN_ERR_NOT_FOUND, which is also the result when the run or a page of it is missing: to
- * take a missing run for an empty minirun would deny stored keys. */
+ * WN_ERR_NOT_FOUND, which is also the result when the key list or a page of it is missing: to
+ * take a missing key list for an empty minirun would deny stored keys. */
 #define WN__MAP_NO_PLACE (-1000)
 
-/* The hash at a place of the filter `run`. WN__MAP_NO_PLACE: there is none;
- * WN_ERR_NOT_FOUND: no such run, or it was dropped meanwhile; WN_ERR_MISMATCH: the run is
+/* The hash at a place of the filter `list`. WN__MAP_NO_PLACE: there is none;
+ * WN_ERR_NOT_FOUND: no such key list, or it was dropped meanwhile; WN_ERR_MISMATCH: the key list is
  * another filter's; WN_ERR_CORRUPT, WN_ERR_VERSION: it is damaged or cannot be understood;
  * or an errno. */
 int wn__map_lookup(struct wn__map *map, const struct wn__keylist *list, uint64_t minirun,
@@ -141,25 +141,25 @@ int wn__map_lookup_minirun(struct wn__map *map, const struct wn__keylist *list,
 				     uint64_t minirun, uint32_t rank,
 				     struct wn__keylist_entry *entries, size_t max, size_t *countp);
 
-/* All hashes of a run in order, in pieces. What was visited before a failure was right.
- * Hashes that are not kept whole have the miniruns of the run's own slots and remainder
+/* All hashes of a key list in order, in pieces. What was visited before a failure was right.
+ * Hashes that are not kept whole have the miniruns of the key list's own slots and remainder
  * bits, and of no others. */
 int wn__map_stream(struct wn__map *map, const unsigned char *id,
 			      wn__keylist_visit_fn *fn, void *arg);
 
-/* Forget a run. WN_ERR_NOT_FOUND if there is none. */
+/* Forget a key list. WN_ERR_NOT_FOUND if there is none. */
 int wn__map_drop(struct wn__map *map, const unsigned char *id);
 
-/* Forget the runs of a table, all of them at once, their ids ascending. The number of those
+/* Forget the key lists of a table, all of them at once, their ids ascending. The number of those
  * that were there and are forgotten is returned. */
 size_t wn__map_drop_many(struct wn__map *map,
 				    const unsigned char (*ids)[WN_BLOCK_ID_SIZE], size_t count);
 
-/* All runs, in no order; those that cannot be read as well, so that they can be
+/* All key lists, in no order; those that cannot be read as well, so that they can be
  * dropped. *infosp is to be freed with free(). */
 int wn__map_list(struct wn__map *map, struct wn__keylist_info **infosp, size_t *countp);
 
-/* NULL is fine. Runs on disk stay. */
+/* NULL is fine. Key lists on disk stay. */
 void wn__map_destroy(struct wn__map *map);
 
 struct wn__map_stats {
@@ -171,7 +171,7 @@ struct wn__map_stats {
 	uint64_t damaged;    /* WN_ERR_CORRUPT, WN_ERR_VERSION */
 	uint64_t failed;     /* an errno */
 	uint64_t reads;      /* pages read by lookups and streams */
-	uint64_t map;       /* in the store now */
+	uint64_t lists;      /* in the store now */
 	uint64_t bytes;      /* they take */
 };
 
@@ -180,26 +180,26 @@ void wn__map_stats(const struct wn__map *map, struct wn__map_stats *statsp);
 /* ---- stores ------------------------------------------------------------- */
 
 /* In memory; gone with the store. */
-int wn__map_memory_create(struct wn__map **runsp);
+int wn__map_memory_create(struct wn__map **mapp);
 
 /* Zero means default. */
 struct wn__sidecar_options {
-	bool sync;         /* fsync each run; without it a power cut may cost the last ones */
+	bool sync;         /* fsync each key list; without it a power cut may cost the last ones */
 	bool read_only;    /* put and drop are WN_ERR_READONLY; nothing is swept */
 	unsigned max_open; /* files kept open; each lookup under way may add one; default 64 */
 };
 
-/* A directory of flat files, one a run (doc/formats.md). It is made if it is not
+/* A directory of flat files, one for each key list (doc/formats.md). It is made if it is not
  * there (its parent must be). Temporary files that a crash left behind are swept. At
  * most one process may have it open to write; the database's own lock sees to that.
  * options may be NULL. */
 int wn__map_sidecar_open(const char *directory,
 				    const struct wn__sidecar_options *options,
-				    struct wn__map **runsp);
+				    struct wn__map **mapp);
 
 /* ---- for stores --------------------------------------------------------- */
 
-/* What a store implements. run, hashes and hash_bytes have been checked. */
+/* What a store implements. list, hashes and hash_bytes have been checked. */
 struct wn__map_ops {
 	int (*put)(struct wn__map *map, const struct wn__keylist *list,
 		   const struct wn_hash *hashes, unsigned hash_bytes);
@@ -236,7 +236,7 @@ size_t wn__map_drop_all(struct wn__map *map,
 /* Are these parameters within the limits? */
 bool wn__keylist_is_valid(const struct wn__keylist *list);
 
-/* The bits of hash.lo that a run of this hash_bytes does not keep. */
+/* The bits of hash.lo that a key list of this hash_bytes does not keep. */
 static inline uint64_t wn__keylist_lost_bits(unsigned hash_bytes)
 {
 	return hash_bytes < 16 ? UINT64_MAX >> 8 * (hash_bytes - 8) : 0;

@@ -1,13 +1,14 @@
-/* memory.c - runs in memory: each one the image of its pages, in one piece.
+/* memory.c - key lists in memory: each is the image of its pages, in one piece.
  *
- * A run is shared: whoever reads it holds a reference, and a drop or a replacement
- * only takes it out of the list. So the lock is held to find a run, never to read
+ * A key list is shared: whoever reads it holds a reference, and a drop or a replacement
+ * only takes it out of the list. So the lock is held to find a key list, never to read
  * one, and a visitor may call back into the store. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/lock.h"
 #include "pages.h"
 
 struct image {
@@ -16,7 +17,7 @@ struct image {
 	unsigned char pages[];
 };
 
-struct memory_runs {
+struct memory_store {
 	struct wn__map base;
 	pthread_mutex_t lock;
 	struct image **images; /* in the order of their ids */
@@ -24,9 +25,9 @@ struct memory_runs {
 	size_t capacity;
 };
 
-static struct memory_runs *to_memory(struct wn__map *map)
+static struct memory_store *to_memory(struct wn__map *map)
 {
-	return (struct memory_runs *)map;
+	return (struct memory_store *)map;
 }
 
 static void release(struct image *image)
@@ -38,10 +39,11 @@ static void release(struct image *image)
 /* ---- the list; under the lock ------------------------------------------- */
 
 /* Where the id is, or would go. */
-static size_t find_place(const struct memory_runs *memory, const unsigned char *id, bool *foundp)
+static size_t find_place(const struct memory_store *memory, const unsigned char *id, bool *foundp)
 {
 	size_t low = 0, high = memory->count;
 
+	wn__assert_locked(&memory->lock);
 	*foundp = false;
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
@@ -59,13 +61,13 @@ static size_t find_place(const struct memory_runs *memory, const unsigned char *
 	return low;
 }
 
-static void account(struct memory_runs *memory, const struct image *image, uint64_t sign)
+static void account(struct memory_store *memory, const struct image *image, uint64_t sign)
 {
-	wn__map_count(&memory->base.stats.map, sign);
+	wn__map_count(&memory->base.stats.lists, sign);
 	wn__map_count(&memory->base.stats.bytes, sign * wn__keylist_size(&image->header));
 }
 
-static int reserve_place(struct memory_runs *memory)
+static int reserve_place(struct memory_store *memory)
 {
 	size_t capacity = memory->capacity ? memory->capacity * 2 : 16;
 	struct image **images;
@@ -81,13 +83,14 @@ static int reserve_place(struct memory_runs *memory)
 }
 
 /* *oldp becomes what was there; the list's reference to it is the caller's. */
-static int insert_image(struct memory_runs *memory, struct image *image, struct image **oldp)
+static int insert_image(struct memory_store *memory, struct image *image, struct image **oldp)
 {
 	struct image **at;
 	bool found;
 	size_t place = find_place(memory, image->header.list.id, &found);
 	int err = found ? 0 : reserve_place(memory);
 
+	wn__assert_locked(&memory->lock);
 	*oldp = NULL;
 	if (err)
 		return err;
@@ -104,13 +107,14 @@ static int insert_image(struct memory_runs *memory, struct image *image, struct 
 	return 0;
 }
 
-static struct image *take_out(struct memory_runs *memory, const unsigned char *id)
+static struct image *take_out(struct memory_store *memory, const unsigned char *id)
 {
 	struct image *image;
 	bool found;
 	size_t place = find_place(memory, id, &found);
 	struct image **at = memory->images + place;
 
+	wn__assert_locked(&memory->lock);
 	if (!found)
 		return NULL;
 	image = *at;
@@ -125,7 +129,7 @@ static struct image *take_out(struct memory_runs *memory, const unsigned char *i
 static int memory_put(struct wn__map *map, const struct wn__keylist *list,
 		      const struct wn_hash *hashes, unsigned hash_bytes)
 {
-	struct memory_runs *memory = to_memory(map);
+	struct memory_store *memory = to_memory(map);
 	struct wn__keylist_header header;
 	struct image *image, *old;
 	uint64_t page, count;
@@ -141,26 +145,26 @@ static int memory_put(struct wn__map *map, const struct wn__keylist *list,
 	for (page = 0; page < count; page++)
 		wn__keylist_page_put(image->pages + page * WN__KEYLIST_PAGE_SIZE, &header, page,
 				     hashes);
-	pthread_mutex_lock(&memory->lock);
+	wn__lock(&memory->lock, WN__LOCK_LAST);
 	err = insert_image(memory, image, &old);
-	pthread_mutex_unlock(&memory->lock);
+	wn__unlock(&memory->lock);
 	release(err ? image : old);
 	return err;
 }
 
-static struct image *acquire(struct memory_runs *memory, const unsigned char *id)
+static struct image *acquire(struct memory_store *memory, const unsigned char *id)
 {
 	struct image *image = NULL;
 	size_t place;
 	bool found;
 
-	pthread_mutex_lock(&memory->lock);
+	wn__lock(&memory->lock, WN__LOCK_LAST);
 	place = find_place(memory, id, &found);
 	if (found) {
 		image = memory->images[place];
 		__atomic_add_fetch(&image->refs, 1, __ATOMIC_RELAXED);
 	}
-	pthread_mutex_unlock(&memory->lock);
+	wn__unlock(&memory->lock);
 	return image;
 }
 
@@ -216,28 +220,28 @@ static int memory_stream(struct wn__map *map, const unsigned char *id, wn__keyli
 
 static int memory_drop(struct wn__map *map, const unsigned char *id)
 {
-	struct memory_runs *memory = to_memory(map);
+	struct memory_store *memory = to_memory(map);
 	struct image *image;
 
-	pthread_mutex_lock(&memory->lock);
+	wn__lock(&memory->lock, WN__LOCK_LAST);
 	image = take_out(memory, id);
-	pthread_mutex_unlock(&memory->lock);
+	wn__unlock(&memory->lock);
 	release(image);
 	return image ? 0 : WN_ERR_NOT_FOUND;
 }
 
 static int memory_list(struct wn__map *map, struct wn__keylist_info **infosp, size_t *countp)
 {
-	struct memory_runs *memory = to_memory(map);
+	struct memory_store *memory = to_memory(map);
 	struct wn__keylist_info *infos;
 	size_t count;
 
-	pthread_mutex_lock(&memory->lock);
+	wn__lock(&memory->lock, WN__LOCK_LAST);
 	count = memory->count;
 	infos = wn__calloc(count, sizeof(*infos));
 	for (size_t i = 0; infos && i < count; i++)
 		infos[i] = wn__keylist_header_info(&memory->images[i]->header);
-	pthread_mutex_unlock(&memory->lock);
+	wn__unlock(&memory->lock);
 	if (!infos)
 		return ENOMEM;
 	*infosp = infos;
@@ -247,7 +251,7 @@ static int memory_list(struct wn__map *map, struct wn__keylist_info **infosp, si
 
 static void memory_destroy(struct wn__map *map)
 {
-	struct memory_runs *memory = to_memory(map);
+	struct memory_store *memory = to_memory(map);
 
 	for (size_t i = 0; i < memory->count; i++)
 		release(memory->images[i]);
@@ -265,15 +269,15 @@ static const struct wn__map_ops memory_ops = {
 	.destroy = memory_destroy,
 };
 
-int wn__map_memory_create(struct wn__map **runsp)
+int wn__map_memory_create(struct wn__map **mapp)
 {
-	struct memory_runs *memory = wn__calloc(1, sizeof(*memory));
+	struct memory_store *memory = wn__calloc(1, sizeof(*memory));
 
-	*runsp = NULL;
+	*mapp = NULL;
 	if (!memory)
 		return ENOMEM;
 	memory->base.ops = &memory_ops;
 	pthread_mutex_init(&memory->lock, NULL);
-	*runsp = &memory->base;
+	*mapp = &memory->base;
 	return 0;
 }

@@ -1,4 +1,4 @@
-/* pages.c - finding hashes in a run's pages.
+/* pages.c - finding hashes in a key list's pages.
  *
  * Hashes ascend, and so do their miniruns. What is looked for is the first hash of
  * a minirun; the entry is `rank` hashes behind it. Hashes are evenly spread: where
@@ -98,9 +98,7 @@ static struct wn_hash hash_at(const struct wn__keylist_pages *pages, const struc
 
 static uint64_t minirun_of(const struct wn__keylist *list, struct wn_hash hash)
 {
-	struct wn__fingerprint print = wn__split(hash, list->slots);
-
-	return print.quotient << list->remainder_bits | print.hi >> (64 - list->remainder_bits);
+	return wn__hash_minirun(hash, list->slots, list->remainder_bits);
 }
 
 static uint64_t minirun_at(const struct wn__keylist_pages *pages, const struct page *page,
@@ -234,7 +232,7 @@ static unsigned known_fraction_bits(const struct wn__keylist_header *header, str
 	return wn__common_prefix(low.hi, low.lo, high.hi, high.lo);
 }
 
-/* Is this hash's minirun known? wn__map_put() keeps no other run; whoever wrote this
+/* Is this hash's minirun known? wn__map_put() keeps no other key list; whoever wrote this
  * one, ranks and gaps in it mean nothing. */
 static int check_minirun(const struct wn__keylist_pages *pages, const struct page *page,
 			 size_t index)
@@ -245,7 +243,7 @@ static int check_minirun(const struct wn__keylist_pages *pages, const struct pag
 			       header->list.remainder_bits ? WN_ERR_CORRUPT : 0;
 }
 
-/* Read the page that has the first hash whose minirun is not below. The run must
+/* Read the page that has the first hash whose minirun is not below. The key list must
  * have hashes. WN__MAP_NO_PLACE if all are below: the last page was seen. All hashes
  * before the page are below: it is the first, or the one before it was seen. */
 static int find_page(struct wn__keylist_pages *pages, uint64_t minirun, struct page *page)
@@ -279,11 +277,12 @@ static int find_page(struct wn__keylist_pages *pages, uint64_t minirun, struct p
 
 /* ---- lookup ------------------------------------------------------------- */
 
-static bool is_run_of(const struct wn__keylist *stored, const struct wn__keylist *wanted)
+bool wn__keylist_is_of(const struct wn__keylist *stored, const struct wn__keylist *wanted)
 {
 	return memcmp(stored->id, wanted->id, sizeof(stored->id)) == 0 &&
-	       stored->key_count == wanted->key_count && stored->slots == wanted->slots &&
-	       stored->secret_id == wanted->secret_id &&
+	       (stored->key_count == wanted->key_count ||
+		wanted->key_count == WN__KEYS_UNKNOWN) &&
+	       stored->slots == wanted->slots && stored->secret_id == wanted->secret_id &&
 	       stored->remainder_bits == wanted->remainder_bits;
 }
 
@@ -328,7 +327,7 @@ int wn__keylist_pages_lookup(struct wn__keylist_pages *pages, const struct wn__k
 	int err;
 
 	*countp = 0;
-	if (!is_run_of(&pages->header.list, list))
+	if (!wn__keylist_is_of(&pages->header.list, list))
 		return WN_ERR_MISMATCH;
 	if (list->key_count == 0) /* no page to see it in */
 		return WN_ERR_NOT_FOUND;

@@ -1,4 +1,4 @@
-/* pages.h - finding hashes in a run's pages, whoever keeps the pages. */
+/* pages.h - finding hashes in a key list's pages, whoever keeps the pages. */
 #ifndef WN_REVERSEMAP_PAGES_H
 #define WN_REVERSEMAP_PAGES_H
 
@@ -24,11 +24,11 @@ struct wn__keylist_pages {
 	uint64_t reads; /* pages read so far */
 };
 
-/* The header of a run that is to be put. */
+/* The header of a key list that is to be put. */
 void wn__keylist_header_init(struct wn__keylist_header *header,
 				       const struct wn__keylist *list, unsigned hash_bytes);
 
-/* What wn__map_list() says of a run. */
+/* What wn__map_list() says of a key list. */
 struct wn__keylist_info wn__keylist_header_info(const struct wn__keylist_header *header);
 
 /* A list that grows. ENOMEM leaves it as it was; free(list->infos) ends it. */

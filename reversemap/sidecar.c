@@ -1,6 +1,6 @@
-/* sidecar.c - runs in flat files beside a database, one file a run.
+/* sidecar.c - key lists in flat files beside a database, one file each.
  *
- * A run is written under a temporary name and renamed when it is complete: under
+ * A key list is written under a temporary name and renamed when it is complete: under
  * its own name a file is whole, or the machine lost power and the checksums show
  * it. Files are read with pread(): one that is cut short under our hands is then
  * an error, where a mapping would be a signal. */
@@ -18,6 +18,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/lock.h"
 #include "pages.h"
 #include "sidecar.h"
 
@@ -63,13 +64,13 @@ static int write_pages(int fd, const struct wn__keylist_header *header,
 static int write_temporary(struct sidecar *sidecar, const struct wn__keylist_header *header,
 			   const struct wn_hash *hashes, char *name)
 {
-	char run_name[WN__KEYLIST_NAME_SIZE];
+	char list_name[WN__KEYLIST_NAME_SIZE];
 	unsigned char *buffer;
 	uint64_t number = __atomic_add_fetch(&sidecar->temporaries, 1, __ATOMIC_RELAXED);
 	int fd, err;
 
-	wn__keylist_name(header->list.id, run_name);
-	snprintf(name, TEMPORARY_NAME_SIZE, "%.*s.%" PRIu64 ".tmp", 2 * WN_BLOCK_ID_SIZE, run_name,
+	wn__keylist_name(header->list.id, list_name);
+	snprintf(name, TEMPORARY_NAME_SIZE, "%.*s.%" PRIu64 ".tmp", 2 * WN_BLOCK_ID_SIZE, list_name,
 		 number);
 	buffer = wn__alloc((size_t)BUFFER_PAGES * WN__KEYLIST_PAGE_SIZE);
 	if (!buffer)
@@ -77,11 +78,7 @@ static int write_temporary(struct sidecar *sidecar, const struct wn__keylist_hea
 	err = wn__file_create(sidecar->directory, name, &fd);
 	if (err)
 		goto err;
-	err = write_pages(fd, header, hashes, buffer);
-	if (!err && sidecar->sync && fsync(fd) < 0)
-		err = errno;
-	if (close(fd) < 0 && !err)
-		err = errno;
+	err = wn__file_finish(fd, write_pages(fd, header, hashes, buffer), sidecar->sync);
 	if (err)
 		unlinkat(sidecar->directory, name, 0);
 err:
@@ -104,16 +101,8 @@ static bool get_size(const struct sidecar *sidecar, const char *name, uint64_t *
 /* Numbers are added modulo 2^64, so that they can become smaller. */
 static void account(struct sidecar *sidecar, bool had, uint64_t old, bool has, uint64_t new)
 {
-	wn__map_count(&sidecar->base.stats.map, (uint64_t)has - (uint64_t)had);
+	wn__map_count(&sidecar->base.stats.lists, (uint64_t)has - (uint64_t)had);
 	wn__map_count(&sidecar->base.stats.bytes, new - old);
-}
-
-static int sync_directory(const struct sidecar *sidecar)
-{
-	/* EINVAL: a file system that has nothing to sync in a directory. */
-	if (sidecar->sync && fsync(sidecar->directory) < 0 && errno != EINVAL)
-		return errno;
-	return 0;
 }
 
 static int publish(struct sidecar *sidecar, const struct wn__keylist_header *header,
@@ -125,7 +114,7 @@ static int publish(struct sidecar *sidecar, const struct wn__keylist_header *hea
 	int err = 0;
 
 	wn__keylist_name(header->list.id, name);
-	pthread_mutex_lock(&sidecar->change);
+	wn__lock(&sidecar->change, WN__LOCK_CHANGE);
 	had = get_size(sidecar, name, &old);
 	if (renameat(sidecar->directory, temporary, sidecar->directory, name) < 0) {
 		err = errno;
@@ -134,7 +123,7 @@ static int publish(struct sidecar *sidecar, const struct wn__keylist_header *hea
 		account(sidecar, had, old, true, wn__keylist_size(header));
 		wn__keylist_files_forget(&sidecar->files, header->list.id);
 	}
-	pthread_mutex_unlock(&sidecar->change);
+	wn__unlock(&sidecar->change);
 	return err;
 }
 
@@ -154,8 +143,8 @@ static int sidecar_put(struct wn__map *map, const struct wn__keylist *list,
 		err = publish(sidecar, &header, temporary);
 	if (err)
 		return err;
-	/* If this fails the run is there and whole; only a power cut may still take it. */
-	return sync_directory(sidecar);
+	/* If this fails the key list is there and whole; only a power cut may still take it. */
+	return sidecar->sync ? wn__sync_directory(sidecar->directory, ".") : 0;
 }
 
 /* ---- read --------------------------------------------------------------- */
@@ -225,7 +214,7 @@ static int sidecar_drop(struct wn__map *map, const unsigned char *id)
 	if (sidecar->read_only)
 		return WN_ERR_READONLY;
 	wn__keylist_name(id, name);
-	pthread_mutex_lock(&sidecar->change);
+	wn__lock(&sidecar->change, WN__LOCK_CHANGE);
 	had = get_size(sidecar, name, &old);
 	if (unlinkat(sidecar->directory, name, 0) < 0) {
 		err = errno == ENOENT ? WN_ERR_NOT_FOUND : errno;
@@ -233,7 +222,7 @@ static int sidecar_drop(struct wn__map *map, const unsigned char *id)
 		account(sidecar, had, old, false, 0);
 		wn__keylist_files_forget(&sidecar->files, id);
 	}
-	pthread_mutex_unlock(&sidecar->change);
+	wn__unlock(&sidecar->change);
 	return err;
 }
 
@@ -301,7 +290,7 @@ static int sidecar_list(struct wn__map *map, struct wn__keylist_info **infosp, s
 
 /* ---- open and close ----------------------------------------------------- */
 
-/* A temporary file that cannot be removed does no harm: it is no run. */
+/* A temporary file that cannot be removed does no harm: it is no key list. */
 static int sweep_or_count(struct sidecar *sidecar, const char *name, void *arg)
 {
 	unsigned char id[WN_BLOCK_ID_SIZE];
@@ -348,13 +337,13 @@ static int open_directory(struct sidecar *sidecar, const char *directory)
 }
 
 int wn__map_sidecar_open(const char *directory, const struct wn__sidecar_options *options,
-			  struct wn__map **runsp)
+			  struct wn__map **mapp)
 {
 	struct wn__sidecar_options wanted = options ? *options : (struct wn__sidecar_options){0};
 	struct sidecar *sidecar = wn__calloc(1, sizeof(*sidecar));
 	int err;
 
-	*runsp = NULL;
+	*mapp = NULL;
 	if (!sidecar)
 		return ENOMEM;
 	sidecar->base.ops = &sidecar_ops;
@@ -372,6 +361,6 @@ int wn__map_sidecar_open(const char *directory, const struct wn__sidecar_options
 		sidecar_destroy(&sidecar->base);
 		return err;
 	}
-	*runsp = &sidecar->base;
+	*mapp = &sidecar->base;
 	return 0;
 }

@@ -6,7 +6,7 @@
 
 #include "list_format.h"
 
-/* A run's file is named after the filter's id: 32 hexadecimal digits and ".run".
+/* A key list's file is named after the filter's id: 32 hexadecimal digits and ".run".
  * While it is written it has a number and ".tmp" behind that. */
 #define WN__KEYLIST_NAME_SIZE (2 * WN_BLOCK_ID_SIZE + 5)
 
@@ -15,10 +15,7 @@ void wn__keylist_name(const unsigned char *id, char *name);
 bool wn__keylist_name_parse(const char *name, unsigned char *idp);
 bool wn__keylist_name_is_temporary(const char *name);
 
-/* pread() of all `size` bytes: WN_ERR_CORRUPT if the file ends before, or an errno. */
-int wn__pread_all(int fd, unsigned char *bytes, size_t size, uint64_t at);
-
-/* An open run. */
+/* An open key list. */
 struct wn__keylist_file {
 	struct wn__keylist_header header;
 	int fd; /* -1: none */
@@ -28,7 +25,7 @@ struct wn__keylist_file {
 	uint64_t last_use;
 };
 
-/* Open the file of a run and check its header, its length and that it is the run's
+/* Open the file of a key list and check its header, its length and that it is the key list's
  * own. WN_ERR_NOT_FOUND if there is none; on failure fd is -1. */
 int wn__keylist_file_open(int directory, const unsigned char *id, struct wn__keylist_file *file);
 
@@ -45,13 +42,13 @@ struct wn__keylist_files {
 int wn__keylist_files_init(struct wn__keylist_files *files, int directory, unsigned count);
 void wn__keylist_files_fini(struct wn__keylist_files *files);
 
-/* A run's file, opened if it is not yet; `own` is the caller's room for one, in use
+/* A key list's file, opened if it is not yet; `own` is the caller's room for one, in use
  * until release when the table has none. Releasing closes what is not kept. */
 int wn__keylist_files_acquire(struct wn__keylist_files *files, const unsigned char *id,
 			  struct wn__keylist_file *own, struct wn__keylist_file **filep);
 void wn__keylist_files_release(struct wn__keylist_files *files, struct wn__keylist_file *file);
 
-/* The run was replaced or removed in the directory. */
+/* The key list was replaced or removed in the directory. */
 void wn__keylist_files_forget(struct wn__keylist_files *files, const unsigned char *id);
 
 #endif /* WN_REVERSEMAP_SIDECAR_H */

@@ -1,6 +1,6 @@
-/* sidecar_files.c - which runs' files are open.
+/* sidecar_files.c - which key lists' files are open.
  *
- * Files are opened and read outside the lock. One that was opened while a run was
+ * Files are opened and read outside the lock. One that was opened while a key list was
  * being replaced or removed may be the old one: it serves the caller who opened it,
  * and is not kept for others. */
 #ifndef _GNU_SOURCE
@@ -13,6 +13,8 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
+#include "base/lock.h"
 #include "sidecar.h"
 
 /* ---- names -------------------------------------------------------------- */
@@ -70,24 +72,6 @@ bool wn__keylist_name_is_temporary(const char *name)
 }
 
 /* ---- one file ----------------------------------------------------------- */
-
-int wn__pread_all(int fd, unsigned char *bytes, size_t size, uint64_t at)
-{
-	while (size) {
-		ssize_t got = pread(fd, bytes, size, (off_t)at);
-
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got < 0)
-			return errno;
-		if (got == 0)
-			return WN_ERR_CORRUPT;
-		bytes += got;
-		size -= (size_t)got;
-		at += (uint64_t)got;
-	}
-	return 0;
-}
 
 static int check_file(int fd, const unsigned char *id, struct wn__keylist_header *headerp)
 {
@@ -159,6 +143,7 @@ void wn__keylist_files_fini(struct wn__keylist_files *files)
  * a file is read. */
 static struct wn__keylist_file *find_file(struct wn__keylist_files *files, const unsigned char *id)
 {
+	wn__assert_locked(&files->lock);
 	for (unsigned i = 0; i < files->count; i++) {
 		struct wn__keylist_file *file = &files->files[i];
 
@@ -172,6 +157,7 @@ static struct wn__keylist_file *find_file(struct wn__keylist_files *files, const
 static struct wn__keylist_file *use_file(struct wn__keylist_files *files,
 					 struct wn__keylist_file *file)
 {
+	wn__assert_locked(&files->lock);
 	file->refs++;
 	file->last_use = ++files->clock;
 	return file;
@@ -182,6 +168,7 @@ static struct wn__keylist_file *make_place(struct wn__keylist_files *files)
 {
 	struct wn__keylist_file *oldest = NULL;
 
+	wn__assert_locked(&files->lock);
 	for (unsigned i = 0; i < files->count; i++) {
 		struct wn__keylist_file *file = &files->files[i];
 
@@ -203,6 +190,7 @@ static struct wn__keylist_file *keep_file(struct wn__keylist_files *files,
 {
 	struct wn__keylist_file *place;
 
+	wn__assert_locked(&files->lock);
 	if (files->drops != drops)
 		return own;
 	place = find_file(files, own->header.list.id);
@@ -226,20 +214,20 @@ int wn__keylist_files_acquire(struct wn__keylist_files *files, const unsigned ch
 	int err;
 
 	*filep = NULL;
-	pthread_mutex_lock(&files->lock);
+	wn__lock(&files->lock, WN__LOCK_LAST);
 	drops = files->drops;
 	file = find_file(files, id);
 	if (file)
 		*filep = use_file(files, file);
-	pthread_mutex_unlock(&files->lock);
+	wn__unlock(&files->lock);
 	if (file)
 		return 0;
 	err = wn__keylist_file_open(files->directory, id, own);
 	if (err)
 		return err;
-	pthread_mutex_lock(&files->lock);
+	wn__lock(&files->lock, WN__LOCK_LAST);
 	*filep = keep_file(files, own, drops);
-	pthread_mutex_unlock(&files->lock);
+	wn__unlock(&files->lock);
 	return 0;
 }
 
@@ -249,19 +237,20 @@ void wn__keylist_files_release(struct wn__keylist_files *files, struct wn__keyli
 		close(file->fd);
 		return;
 	}
-	pthread_mutex_lock(&files->lock);
+	wn__lock(&files->lock, WN__LOCK_LAST);
+	wn__assert(file->refs > 0);
 	if (--file->refs == 0 && file->dropped) {
 		close(file->fd);
 		*file = (struct wn__keylist_file){.fd = -1};
 	}
-	pthread_mutex_unlock(&files->lock);
+	wn__unlock(&files->lock);
 }
 
 void wn__keylist_files_forget(struct wn__keylist_files *files, const unsigned char *id)
 {
 	struct wn__keylist_file *file;
 
-	pthread_mutex_lock(&files->lock);
+	wn__lock(&files->lock, WN__LOCK_LAST);
 	files->drops++;
 	file = find_file(files, id);
 	if (file && file->refs > 0) {
@@ -270,5 +259,5 @@ void wn__keylist_files_forget(struct wn__keylist_files *files, const unsigned ch
 		close(file->fd);
 		*file = (struct wn__keylist_file){.fd = -1};
 	}
-	pthread_mutex_unlock(&files->lock);
+	wn__unlock(&files->lock);
 }

@@ -1,153 +1,48 @@
 /* database.c - databases whose filters learn.
  *
- * Everything is read before LevelDB opens the database, since that may build tables and remove
- * some; nothing is written before LevelDB has the database's lock. */
+ * Opening: the directory beside the database is locked, and what lies in it is read; only then
+ * LevelDB opens the database, since that may build tables and remove some. Closing: LevelDB
+ * first, since it may still build tables.
+ *
+ * LevelDB gives its databases no identity. The secret serves as one. A copy, which has the same
+ * secret, is the same database as far as anybody can tell: what was learned about its tables is
+ * about these tables, wherever they lie (learn/small_table.h). */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <winnow/error.h>
 
 #include "base/alloc.h"
-#include "journal.h"
-#include "misses.h"
-#include "policy.h"
+#include "base/file.h"
 #include "base/secret.h"
-#include "strangers.h"
+#include "base/sort.h"
+#include "learn/saved/home.h"
+#include "learn/lookup.h"
+#include "policy.h"
+
+#define SECRET_NAME "winnow.secret"
 
 struct wn_leveldb {
 	leveldb_t *level;
-	struct wn__policy *policy;
-	struct wn__shim *shim;
+	struct wn__level_shim *shim;
 	leveldb_filterpolicy_t *shown;
+	struct wn__level_policy *policy;
+	struct wn__learn *learn;
+	bool learn_is_open;
 	struct wn_secret *secret;
 	char *path;
-	char *directory; /* the sidecar */
-	pthread_t worker;
-	bool started, stopping;
-	pthread_mutex_t lock; /* of the worker, and of the journal's file */
-	pthread_cond_t wake;
+	char *directory; /* beside the database */
+	bool directory_is_new;
+	bool is_new; /* the database is */
+	struct wn__home *home; /* its lock */
 };
 
 /* ---- lookups ------------------------------------------------------------ */
-
-static uint16_t first_bits(uint64_t record)
-{
-	return (uint16_t)(record >> 48);
-}
-
-/* Does the record fit the fingerprint that the query matched? */
-static bool fits(uint64_t record, struct wn_hash query, uint16_t slack)
-{
-	int difference = (int)first_bits(record) - (int)(query.hi >> 48);
-
-	return difference <= slack && -difference <= slack;
-}
-
-static int learn_match(struct wn__policy *policy, const struct wn__frame *frame,
-		       const struct wn__positive *positive, uint32_t index, uint64_t record)
-{
-	uint64_t stored = record & WN__SMALL_LESSON_MASK;
-	int err;
-
-	if (!fits(record, frame->hash, positive->slack))
-		return WN_ERR_MISMATCH;
-	if (stored == wn__small_lesson_bits(frame->hash))
-		return WN_ERR_UNFIXABLE;
-	err = wn__small_lessons_learn(policy->lessons, positive->id, index, stored);
-	if (!err)
-		wn__journal_add(policy->journal, positive->id, index, frame->key, frame->size);
-	return err;
-}
-
-/* The next filter that is built for it will heed it, after a reopening, too. */
-static void note_for_later(struct wn__policy *policy, const struct wn__frame *frame)
-{
-	static const struct wn__small_id no_id;
-	size_t at = frame->hash.lo % WN__NOTED_KEYS;
-
-	if (frame->hashed &&
-	    atomic_exchange_explicit(&policy->noted[at], frame->hash.hi, memory_order_relaxed) !=
-		    frame->hash.hi)
-		wn__journal_add(policy->journal, no_id, WN__JOURNAL_NO_INDEX, frame->key,
-				frame->size);
-}
-
-static void learn(struct wn__policy *policy, const struct wn__frame *frame,
-		  const struct wn__positive *positive)
-{
-	uint64_t *records = NULL;
-	uint32_t count = 0;
-	int err = WN_ERR_NOT_FOUND;
-
-	wn__count(policy, WN__FALSE_POSITIVES, 1);
-	if (positive->count < 0) {
-		note_for_later(policy, frame);
-		return;
-	}
-	if (positive->count && !wn__packs_in_doubt(policy->packs))
-		err = wn__packs_read(policy->packs, positive->id, &records, &count);
-	for (int i = 0; i < positive->count && !err; i++) {
-		uint32_t index = positive->indexes[i];
-
-		err = index < count ? learn_match(policy, frame, positive, index, records[index]) :
-				      WN_ERR_CORRUPT;
-	}
-	free(records);
-	wn__count(policy,
-		  !err                    ? WN__ADAPTATIONS :
-		  err == WN_ERR_UNFIXABLE ? WN__UNFIXABLE :
-					    WN__MAP_MISSES,
-		  1);
-}
-
-/* This thread's lookups are added up and passed on now and then: two locked instructions a
- * lookup were 2% of it. */
-static _Thread_local struct {
-	struct wn__policy *policy;
-	uint32_t lookups, queries;
-} counted __attribute__((tls_model("initial-exec")));
-
-static void count_lookup(struct wn__policy *policy, uint32_t queries)
-{
-	if (counted.policy != policy) {
-		counted.policy = policy;
-		counted.lookups = counted.queries = 0;
-	}
-	counted.queries += queries;
-	if (++counted.lookups % 64)
-		return;
-	wn__count(policy, WN__LOOKUPS, counted.lookups);
-	wn__count(policy, WN__QUERIES, counted.queries);
-	counted.lookups = counted.queries = 0;
-}
-
-/* LevelDB asks from the newest table to the oldest and stops where it finds: every positive but
- * the last was false, and the last was true if a value came of it. A deleted key breaks the
- * rule, and teaches nothing: nothing tells it from the stored one. */
-static void end_lookup(struct wn__policy *policy, const struct wn__frame *frame, bool found,
-		       bool failed)
-{
-	uint32_t count = frame->count;
-
-	count_lookup(policy, frame->queries);
-	if (failed || count > WN__FRAME_POSITIVES) {
-		wn__count(policy, WN__LOOKUPS_DISCARDED, 1);
-		return;
-	}
-	if (count) {
-		wn__count(policy, WN__POSITIVES, count);
-		for (uint32_t i = 0; i < count - found; i++)
-			learn(policy, frame, &frame->positives[i]);
-	}
-	if (!found && frame->hashed)
-		wn__misses_note(policy->misses, frame->hash, frame->key, frame->size);
-}
 
 static _Thread_local struct {
 	uint64_t queries, positives;
@@ -159,147 +54,35 @@ void wn_leveldb_last_get(uint64_t *queriesp, uint64_t *positivesp)
 	*positivesp = last_get.positives;
 }
 
-char *wn_leveldb_get(struct wn_leveldb *wn, const leveldb_readoptions_t *options, const char *key,
-		     size_t size, size_t *value_sizep, char **errptr)
+static char *look_up(struct wn_leveldb *wn, const leveldb_readoptions_t *options, const char *key,
+		     size_t size, const char *hashed_key, size_t hashed_size,
+		     size_t *value_sizep, char **errptr)
 {
-	struct wn__canonical canonical;
-	struct wn__frame frame;
+	struct wn__lookup lookup;
 	char *value;
 
-	frame.outer = wn__current_frame;
-	frame.policy = wn->policy;
-	frame.key = key;
-	frame.size = size;
-	if (wn->policy->canonical) {
-		wn__canonicalize(wn->policy, key, size, &canonical);
-		frame.key = canonical.key ? canonical.key : "";
-		frame.size = canonical.size;
-	}
-	frame.hashed = false;
-	frame.queries = frame.count = 0;
-	wn__current_frame = &frame;
+	wn__lookup_begin(&lookup, wn->policy->registry, wn->policy->secret, hashed_key,
+			 hashed_size);
 	value = leveldb_get(wn->level, options, key, size, value_sizep, errptr);
-	wn__current_frame = frame.outer;
-	last_get.queries = frame.queries;
-	last_get.positives = frame.count;
-	end_lookup(wn->policy, &frame, value, *errptr);
-	if (wn->policy->canonical)
-		wn__canonical_free(&canonical);
+	last_get.queries = lookup.queries;
+	last_get.positives = lookup.count;
+	wn__lookup_end(&lookup, wn->learn, value, *errptr);
 	return value;
 }
 
-/* ---- what is kept ------------------------------------------------------- */
-
-/* A lesson is made of what the pack says now; the last filter's records are at hand. */
-struct loading {
-	struct wn__policy *policy;
-	struct wn__small_id id;
-	uint64_t *records;
-	uint32_t count;
-};
-
-static void load_record(void *given, struct wn__small_id id, uint32_t index, const char *key,
-			size_t size)
+char *wn_leveldb_get(struct wn_leveldb *wn, const leveldb_readoptions_t *options, const char *key,
+		     size_t size, size_t *value_sizep, char **errptr)
 {
-	struct loading *loading = given;
-	struct wn__policy *policy = loading->policy;
+	struct wn__level_canonical canonical;
+	char *value;
 
-	if (size)
-		wn__misses_note(policy->misses, wn__hash_key(policy->secret, key, size), key, size);
-	if (index == WN__JOURNAL_NO_INDEX)
-		return;
-	if (id.lo != loading->id.lo || id.hi != loading->id.hi) {
-		free(loading->records);
-		loading->id = id;
-		if (wn__packs_read(policy->packs, id, &loading->records, &loading->count))
-			loading->count = 0;
-	}
-	if (index < loading->count)
-		wn__small_lessons_learn(policy->lessons, id, index,
-				       loading->records[index] & WN__SMALL_LESSON_MASK);
-}
-
-static void load_journal(struct wn__policy *policy)
-{
-	struct loading loading = {.policy = policy};
-
-	wn__journal_load(policy->journal, load_record, &loading);
-	free(loading.records);
-}
-
-static void add_lesson(void *journal, struct wn__small_id id, uint32_t index)
-{
-	wn__journal_add(journal, id, index, NULL, 0);
-}
-
-static void add_all(void *given)
-{
-	static const struct wn__small_id no_id;
-	struct wn__policy *policy = given;
-	struct wn__miss_list *list = wn__misses_list(policy->misses, true);
-
-	wn__small_lessons_each(policy->lessons, add_lesson, policy->journal);
-	for (size_t i = 0; list && i < list->count; i++)
-		wn__journal_add(policy->journal, no_id, WN__JOURNAL_NO_INDEX, list->items[i].key,
-				list->items[i].size);
-	wn__misses_release(policy->misses, list);
-}
-
-/* Under the lock. */
-static void write_down(struct wn_leveldb *wn, bool sync)
-{
-	struct wn__policy *policy = wn->policy;
-
-	wn__journal_flush(policy->journal, sync);
-	if (wn__journal_is_long(policy->journal))
-		wn__journal_rewrite(policy->journal, add_all, policy);
-}
-
-/* ---- the worker --------------------------------------------------------- */
-
-static void *work(void *given)
-{
-	struct wn_leveldb *wn = given;
-
-	pthread_mutex_lock(&wn->lock);
-	while (!wn->stopping) {
-		struct timespec until;
-
-		clock_gettime(CLOCK_MONOTONIC, &until);
-		until.tv_sec++;
-		pthread_cond_timedwait(&wn->wake, &wn->lock, &until);
-		write_down(wn, true);
-	}
-	pthread_mutex_unlock(&wn->lock);
-	return NULL;
-}
-
-static int start_worker(struct wn_leveldb *wn)
-{
-	int err = pthread_create(&wn->worker, NULL, work, wn);
-
-	wn->started = err == 0;
-	return err;
-}
-
-static void stop_worker(struct wn_leveldb *wn)
-{
-	if (!wn->started)
-		return;
-	pthread_mutex_lock(&wn->lock);
-	wn->stopping = true;
-	pthread_cond_signal(&wn->wake);
-	pthread_mutex_unlock(&wn->lock);
-	pthread_join(wn->worker, NULL);
-	wn->started = false;
-}
-
-void wn_leveldb_drain(struct wn_leveldb *wn)
-{
-	pthread_mutex_lock(&wn->lock);
-	write_down(wn, false);
-	pthread_mutex_unlock(&wn->lock);
-	wn__misses_release(wn->policy->misses, wn__misses_list(wn->policy->misses, true));
+	if (!wn->policy->canonical)
+		return look_up(wn, options, key, size, key, size, value_sizep, errptr);
+	wn__level_canonicalize(wn->policy, key, size, &canonical);
+	value = look_up(wn, options, key, size, canonical.key, canonical.size, value_sizep,
+			errptr);
+	wn__level_canonical_free(&canonical);
+	return value;
 }
 
 /* ---- opening ------------------------------------------------------------ */
@@ -315,235 +98,290 @@ static void set_error(char **errptr, const char *what, const char *why)
 	*errptr = message;
 }
 
-static char *join(const char *a, const char *b)
+static bool is_there(const char *directory, const char *name)
 {
-	size_t size = strlen(a) + strlen(b) + 1;
-	char *joined = wn__alloc(size);
+	char *path = wn__join_path(directory, name);
+	bool there = path && access(path, F_OK) == 0;
 
-	if (joined)
-		snprintf(joined, size, "%s%s", a, b);
-	return joined;
+	free(path);
+	return there;
 }
 
-static int set_paths(struct wn_leveldb *wn, const char *path,
-		     const struct wn_leveldb_options *given)
+static int set_paths(struct wn_leveldb *wn, const char *path, const char *sidecar_directory)
 {
 	size_t length = strlen(path);
 
-	while (length > 1 && path[length - 1] == '/')
-		length--;
-	wn->path = join(path, "");
+	wn->path = wn__alloc(length + 1);
 	if (!wn->path)
 		return ENOMEM;
+	while (length > 1 && path[length - 1] == '/')
+		length--;
+	memcpy(wn->path, path, length);
 	wn->path[length] = '\0';
-	wn->directory = given->sidecar_directory ? join(given->sidecar_directory, "") :
-						   join(wn->path, ".winnow");
+	wn->directory = wn__home_directory(wn->path, sidecar_directory);
 	return wn->directory ? 0 : ENOMEM;
 }
 
-/* The secret is in the database's own directory, too: a copy of that alone can be read, and
- * LevelDB leaves files alone that it does not know. */
-static int load_secret(const char *directory, const char *name, struct wn_secret **secretp)
+/* Tables may be there, under the database's secret. It is also in the database's own directory: a
+ * copy of that alone can be read, and LevelDB leaves files alone that it does not know. */
+static int find_secret(struct wn_leveldb *wn)
 {
-	char *path = join(directory, name);
-	int err = path ? wn_secret_load(path, secretp) : ENOMEM;
+	char *path = wn__join_path(wn->path, SECRET_NAME);
+	int err = path ? wn_secret_load(path, &wn->secret) : ENOMEM;
+	bool is_new;
 
 	free(path);
+	/* Gone or damaged; but one that cannot be read just now must not be replaced. */
+	if (err == ENOENT || err == ENOTDIR || err < 0)
+		err = wn->is_new ? wn_secret_create_random(&wn->secret) :
+				   wn__home_secret(wn->directory, &wn->secret, &is_new);
 	return err;
 }
 
-static int save_secret(const char *directory, const char *name, const struct wn_secret *secret)
+/* In the database's directory, unless it is there. */
+static int save_secret(const struct wn_leveldb *wn)
 {
-	char *path = join(directory, name);
+	char *path = wn__join_path(wn->path, SECRET_NAME);
 	struct wn_secret *there = NULL;
 	int err = path ? 0 : ENOMEM;
 
 	if (path && (wn_secret_load(path, &there) != 0 ||
-		     memcmp(wn_secret_seed(there), wn_secret_seed(secret), WN_SEED_SIZE) != 0))
-		err = wn_secret_save(secret, path);
+		     memcmp(wn_secret_seed(there), wn_secret_seed(wn->secret), WN_SEED_SIZE) != 0))
+		err = wn_secret_save(wn->secret, path);
 	wn_secret_destroy(there);
 	free(path);
 	return err;
 }
 
-static int find_secret(struct wn_leveldb *wn)
+static struct wn__identity make_identity(const struct wn_secret *secret)
 {
-	if (load_secret(wn->path, "/winnow.secret", &wn->secret) == 0 ||
-	    load_secret(wn->directory, "/secret", &wn->secret) == 0)
-		return 0;
-	return wn_secret_create_random(&wn->secret);
+	XXH128_hash_t sum = XXH3_128bits(wn_secret_seed(secret), WN_SEED_SIZE);
+	struct wn__identity identity;
+
+	identity.size = (size_t)snprintf((char *)identity.bytes, sizeof(identity.bytes),
+					 "%016llx%016llx", (unsigned long long)sum.high64,
+					 (unsigned long long)sum.low64);
+	return identity;
 }
 
-static const struct wn__shim_calls shim_calls = {wn__begin_table, wn__end_table, wn__drop_table,
-						 wn__remove_table};
-
-static int prepare(struct wn_leveldb *wn, const leveldb_options_t *options, const char *path,
-		   const struct wn_leveldb_options *given,
-		   const struct wn__level_filter *filter)
+/* From here on the directory is this database's alone, and has its secret. A database that is made
+ * now has nothing in it, whatever was at its path before. */
+static int claim_directory(struct wn_leveldb *wn)
 {
-	struct wn__policy *policy;
-	uint64_t sum;
-	bool odd;
-	int err = set_paths(wn, path, given);
+	static const struct wn__identity nobody = {.size = 6, .bytes = "nobody"};
+	struct wn__identity identity;
+	int err;
 
-	if (!err)
-		err = find_secret(wn);
-	if (!err)
-		err = wn__level_policy_create(filter, wn->secret, &wn->policy);
+	wn->directory_is_new = access(wn->directory, F_OK) != 0;
+	err = wn__home_lock(wn->directory, &wn->home);
 	if (err)
 		return err;
-	policy = wn->policy;
-	wn__level_policy_canonicalize(policy, given->canonical, given->canonical_arg);
-	wn->shim = wn__shim_watch(options, &shim_calls, policy, &odd);
-	if (!wn->shim)
-		return odd ? WN_ERR_VERSION : ENOMEM;
-	sum = XXH3_64bits(wn_secret_seed(wn->secret), WN_SEED_SIZE);
-	err = wn__small_lessons_create(given->learned_bytes, &policy->lessons);
-	if (!err)
-		err = wn__packs_open(wn->directory, sum, &policy->packs);
-	if (!err)
-		err = wn__strangers_find(policy->packs, wn->path, policy->secret_id);
-	if (!err)
-		err = wn__misses_create(given->known_misses, wn->secret,
-					wn__shim_is_bytewise(wn->shim) ? NULL : wn->shim,
-					&policy->misses);
-	if (!err)
-		err = wn__journal_create(wn->directory, sum, &policy->journal);
+	wn->is_new = !is_there(wn->path, "CURRENT");
+	err = find_secret(wn);
 	if (err)
 		return err;
-	load_journal(policy);
-	wn->shown = wn__level_policy_show(policy, false);
-	leveldb_options_set_filter_policy(wn__shim_options(wn->shim), wn->shown);
-	return 0;
+	identity = make_identity(wn->secret);
+	if (wn->is_new)
+		err = wn__home_claim(wn->home, &nobody);
+	if (!err)
+		err = wn__home_claim(wn->home, &identity);
+	if (!err)
+		err = wn__home_save_secret(wn->directory, wn->secret);
+	return err;
 }
 
-static int compare_numbers(const void *a, const void *b)
-{
-	uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
-
-	return left < right ? -1 : left > right;
-}
-
-/* Packs whose table went while nobody watched. */
-static void sweep(struct wn_leveldb *wn)
+/* The numbers of the tables in the database's directory, in order. NULL: none, or no memory. */
+static uint64_t *list_tables(const struct wn_leveldb *wn, size_t *countp)
 {
 	DIR *directory = opendir(wn->path);
-	uint64_t *numbers = NULL;
-	size_t count = 0, room = 0;
+	uint64_t *numbers = NULL, *more;
+	size_t room = 0;
 	const struct dirent *entry;
 
-	if (!directory)
-		return;
-	while ((entry = readdir(directory))) {
-		uint64_t number = wn__shim_table_number(entry->d_name);
+	*countp = 0;
+	while (directory && (entry = readdir(directory))) {
+		uint64_t number = wn__level_table_number(entry->d_name);
 
-		if (number && count == room) {
-			uint64_t *more =
-				wn__realloc(numbers, (room = 2 * room + 64) * sizeof(*numbers));
-
+		if (!number)
+			continue;
+		if (*countp == room) {
+			room = 2 * room + 64;
+			more = wn__realloc(numbers, room * sizeof(*numbers));
 			if (!more)
-				goto out;
+				break;
 			numbers = more;
 		}
-		if (number)
-			numbers[count++] = number;
+		numbers[(*countp)++] = number;
 	}
-	if (count)
-		qsort(numbers, count, sizeof(*numbers), compare_numbers);
-	wn__packs_sweep(wn->policy->packs, numbers, count, wn__forget_filter, wn->policy);
-out:
-	closedir(directory);
-	free(numbers);
+	if (directory)
+		closedir(directory);
+	if (numbers)
+		qsort(numbers, *countp, sizeof(*numbers), wn__compare_numbers);
+	return numbers;
 }
 
-static int settle(struct wn_leveldb *wn)
+static int compare_keys(void *shim, const void *a, size_t a_size, const void *b, size_t b_size)
 {
-	int err = mkdir(wn->directory, 0700) < 0 && errno != EEXIST ? errno : 0;
+	return wn__level_compare(shim, a, a_size, b, b_size);
+}
+
+static int open_learn(struct wn_leveldb *wn, const struct wn_leveldb_options *given)
+{
+	bool bytewise = wn__level_is_bytewise(wn->shim);
+	struct wn__learn_options options = {
+		.learned_bytes = given->learned_bytes,
+		.config = wn->policy->config,
+		.keeps_missing_keys = true,
+		.missing_keys = given->known_misses,
+		.compare = bytewise ? NULL : compare_keys,
+		.compare_arg = wn->shim,
+	};
+	struct wn__learn_place place = {.directory = wn->directory};
+	uint64_t *tables;
+	int err = wn__learn_create(&options, wn->secret, &wn->learn);
 
 	if (!err)
-		err = save_secret(wn->path, "/winnow.secret", wn->secret);
-	if (!err)
-		err = save_secret(wn->directory, "/secret", wn->secret);
+		err = wn__map_sidecar_open(wn->directory, NULL, &place.map);
 	if (err)
 		return err;
-	sweep(wn);
-	return start_worker(wn);
+	tables = list_tables(wn, &place.table_count);
+	place.tables = tables;
+	err = wn__learn_open(wn->learn, &place);
+	free(tables);
+	wn->learn_is_open = true;
+	wn->policy->learn = wn->learn;
+	wn->policy->registry = wn__learn_registry(wn->learn);
+	return err;
 }
 
-static void close_all(struct wn_leveldb *wn)
+/* All but the database. What is wrong with the options is told before anything is touched. */
+static bool prepare(struct wn_leveldb *wn, const leveldb_options_t *options, const char *path,
+		    const struct wn_leveldb_options *given, char **errptr)
 {
-	struct wn__policy *policy = wn->policy;
+	bool odd;
+	int err;
 
-	if (wn->level)
-		leveldb_close(wn->level);
-	stop_worker(wn);
-	wn__shim_unwatch(wn->shim);
-	if (wn->shown)
-		leveldb_filterpolicy_destroy(wn->shown);
-	if (policy) {
-		wn__journal_destroy(policy->journal);
-		wn__misses_destroy(policy->misses);
-		wn__packs_close(policy->packs);
-		wn__small_lessons_destroy(policy->lessons);
-	}
-	wn__level_policy_destroy(policy);
-	wn_secret_destroy(wn->secret);
-	pthread_cond_destroy(&wn->wake);
-	pthread_mutex_destroy(&wn->lock);
-	free(wn->directory);
-	free(wn->path);
-	free(wn);
-}
-
-static struct wn_leveldb *create(void)
-{
-	struct wn_leveldb *wn = wn__calloc(1, sizeof(*wn));
-	pthread_condattr_t monotonic;
-
-	if (!wn)
-		return NULL;
-	pthread_mutex_init(&wn->lock, NULL);
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&wn->wake, &monotonic);
-	pthread_condattr_destroy(&monotonic);
-	return wn;
-}
-
-static bool open_all(struct wn_leveldb *wn, const leveldb_options_t *options, const char *path,
-		     const struct wn_leveldb_options *given, char **errptr)
-{
-	struct wn__level_filter filter;
-	char message[200];
-	int err = wn__parse_options(given->filter, &filter, message, sizeof(message));
-
-	if (err) {
-		set_error(errptr, "filter", message);
-		return false;
-	}
 	if (given->known_misses > WN_LEVELDB_MAX_KNOWN_MISSES) {
 		set_error(errptr, "known_misses", "more than 67,108,864");
 		return false;
 	}
-	err = prepare(wn, options, path, given, &filter);
-	if (err) {
-		set_error(errptr, path, wn_strerror(err));
+	wn->shim = wn__level_watch(options, &wn__level_calls, &odd);
+	if (!wn->shim) {
+		set_error(errptr, path, wn_strerror(odd ? WN_ERR_VERSION : ENOMEM));
 		return false;
 	}
-	if (!wn__shim_is_bytewise(wn->shim) && !given->canonical &&
+	if (!wn__level_is_bytewise(wn->shim) && !given->canonical &&
 	    !given->equal_keys_are_identical) {
 		set_error(errptr, "comparator",
 			  "it may take keys with different bytes for equal, and filters would deny "
 			  "them; say equal_keys_are_identical, or give canonical");
 		return false;
 	}
-	wn->level = leveldb_open(wn__shim_options(wn->shim), path, errptr);
+	err = set_paths(wn, path, given->sidecar_directory);
+	if (err)
+		set_error(errptr, path, wn_strerror(err));
+	return err == 0;
+}
+
+static bool make_policy(struct wn_leveldb *wn, const struct wn_leveldb_options *given,
+			char **errptr)
+{
+	char message[256] = "";
+	int err = wn__level_policy_create(given->filter, wn->secret, given->canonical,
+				    given->canonical_arg, message, sizeof(message), &wn->policy);
+
+	if (err) {
+		set_error(errptr, "filter", message[0] ? message : wn_strerror(err));
+		return false;
+	}
+	wn__level_set_owner(wn->shim, wn->policy);
+	wn->shown = wn__level_policy_show(wn->policy, false);
+	leveldb_options_set_filter_policy(wn__level_options(wn->shim), wn->shown);
+	return true;
+}
+
+static const char *explain(int err)
+{
+	if (err == EBUSY)
+		return "the directory is in use: by another database, or by this one opened twice";
+	return wn_strerror(err);
+}
+
+/* Will the filter's options do? Before the directory is touched. */
+static bool check_filter(const struct wn_leveldb_options *given, char **errptr)
+{
+	static const unsigned char seed[WN_SEED_SIZE];
+	char message[256] = "";
+	struct wn__level_policy *policy = NULL;
+	struct wn_secret *secret;
+	int err = wn_secret_create(seed, &secret);
+
+	if (!err)
+		err = wn__level_policy_create(given->filter, secret, NULL, NULL, message,
+					sizeof(message), &policy);
+	if (err)
+		set_error(errptr, "filter", message[0] ? message : wn_strerror(err));
+	wn__level_policy_destroy(policy);
+	wn_secret_destroy(secret);
+	return err == 0;
+}
+
+static bool open_all(struct wn_leveldb *wn, const leveldb_options_t *options, const char *path,
+		     const struct wn_leveldb_options *given, char **errptr)
+{
+	int err;
+
+	if (!check_filter(given, errptr) || !prepare(wn, options, path, given, errptr))
+		return false;
+	err = claim_directory(wn);
+	if (!err && !make_policy(wn, given, errptr))
+		return false;
+	if (!err)
+		err = open_learn(wn, given);
+	if (err) {
+		set_error(errptr, wn->directory, explain(err));
+		return false;
+	}
+	wn->level = leveldb_open(wn__level_options(wn->shim), path, errptr);
 	if (!wn->level)
 		return false;
-	err = settle(wn);
+	err = save_secret(wn);
 	if (err)
-		set_error(errptr, wn->directory, wn_strerror(err));
+		set_error(errptr, wn->path, wn_strerror(err));
 	return err == 0;
+}
+
+/* ---- closing ------------------------------------------------------------ */
+
+static void close_all(struct wn_leveldb *wn)
+{
+	if (wn->level)
+		leveldb_close(wn->level);
+	if (wn->learn_is_open)
+		wn__learn_close(wn->learn);
+	wn__level_unwatch(wn->shim);
+	if (wn->shown)
+		leveldb_filterpolicy_destroy(wn->shown);
+	wn__learn_release(wn->learn);
+	wn__level_policy_destroy(wn->policy);
+	wn_secret_destroy(wn->secret);
+	wn__home_unlock(wn->home);
+	free(wn->directory);
+	free(wn->path);
+	free(wn);
+}
+
+/* What could not be opened leaves no directory behind. */
+static void take_back(struct wn_leveldb *wn)
+{
+	char *directory = wn->home && wn->directory_is_new ? wn->directory : NULL;
+
+	if (directory)
+		wn->directory = NULL;
+	close_all(wn);
+	if (directory)
+		wn__home_remove(directory);
+	free(directory);
 }
 
 leveldb_t *wn_leveldb_open(const leveldb_options_t *options, const char *path,
@@ -551,7 +389,7 @@ leveldb_t *wn_leveldb_open(const leveldb_options_t *options, const char *path,
 			   char **errptr)
 {
 	static const struct wn_leveldb_options defaults;
-	struct wn_leveldb *wn = create();
+	struct wn_leveldb *wn = wn__calloc(1, sizeof(*wn));
 
 	*wnp = NULL;
 	if (!wn) {
@@ -559,7 +397,7 @@ leveldb_t *wn_leveldb_open(const leveldb_options_t *options, const char *path,
 		return NULL;
 	}
 	if (!open_all(wn, options, path, given ? given : &defaults, errptr)) {
-		close_all(wn);
+		take_back(wn);
 		return NULL;
 	}
 	*wnp = wn;
@@ -568,49 +406,29 @@ leveldb_t *wn_leveldb_open(const leveldb_options_t *options, const char *path,
 
 void wn_leveldb_close(struct wn_leveldb *wn)
 {
-	if (!wn)
-		return;
-	leveldb_close(wn->level);
-	wn->level = NULL;
-	stop_worker(wn);
-	write_down(wn, true);
-	close_all(wn);
+	if (wn)
+		close_all(wn);
+}
+
+void wn_leveldb_drain(struct wn_leveldb *wn)
+{
+	wn__learn_drain(wn->learn);
+	wn__learn_sync(wn->learn);
 }
 
 /* ---- counting ----------------------------------------------------------- */
 
-void wn_leveldb_stats(struct wn_leveldb *wn, struct wn_leveldb_stats *statsp)
+void wn_leveldb_stats(struct wn_leveldb *wn, struct wn_stats *statsp)
 {
-	struct wn__policy *policy = wn->policy;
-	struct wn__small_lessons_stats lessons;
-	struct wn__packs_stats packs;
-	uint64_t counts[WN__COUNTERS];
+	*statsp = (struct wn_stats){0};
+	wn__metrics_sum(&wn->policy->metrics, statsp);
+	wn__learn_describe(wn->learn, statsp);
+}
 
-	for (int i = 0; i < WN__COUNTERS; i++)
-		counts[i] = atomic_load_explicit(&policy->counters[i], memory_order_relaxed);
-	wn__small_lessons_describe(policy->lessons, &lessons);
-	wn__packs_describe(policy->packs, &packs);
-	*statsp = (struct wn_leveldb_stats){
-		.lookups = counts[WN__LOOKUPS],
-		.lookups_discarded = counts[WN__LOOKUPS_DISCARDED],
-		.filter_queries = counts[WN__QUERIES],
-		.positives = counts[WN__POSITIVES],
-		.false_positives = counts[WN__FALSE_POSITIVES],
-		.adaptations = counts[WN__ADAPTATIONS],
-		.unfixable = counts[WN__UNFIXABLE],
-		.map_misses = counts[WN__MAP_MISSES],
-		.filters_built = counts[WN__FILTERS_BUILT],
-		.filters_frozen = counts[WN__FILTERS_FROZEN],
-		.filters_given_up = counts[WN__FILTERS_GIVEN_UP],
-		.filter_bytes = counts[WN__FILTER_BYTES],
-		.filter_keys = counts[WN__FILTER_KEYS],
-		.foreign_filters = counts[WN__FOREIGN_FILTERS],
-		.packs_lost = counts[WN__PACKS_LOST],
-		.carried_over = counts[WN__CARRIED_OVER],
-		.lessons = lessons.lessons,
-		.learned_bytes = lessons.bytes + wn__misses_bytes(policy->misses),
-		.reversemap_bytes = packs.bytes,
-		.strangers = packs.strangers,
-		.learning_off = packs.unread != 0,
-	};
+char *wn_leveldb_property(struct wn_leveldb *wn, const char *name)
+{
+	struct wn_stats stats;
+
+	wn_leveldb_stats(wn, &stats);
+	return wn__stats_text(&stats, name);
 }

@@ -1,307 +1,359 @@
-/* policy.c - asking filters, and the policy that LevelDB is given. */
+/* policy.c - making and asking the filters of one data block each. */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <winnow/error.h>
 
 #include "base/alloc.h"
+#include "learn/lookup.h"
+#include "open_table.h"
 #include "policy.h"
-#include "base/secret.h"
-#include "kinds/aqf/aqf_small.h"
-#include "kinds/sscf/sscf_small.h"
 
-#define DEFAULT_REMAINDER 7
-#define DEFAULT_BITS 1000
-
-_Thread_local struct wn__frame *wn__current_frame;
+#define DEFAULT_OPTIONS "aqf"
 
 /* ---- keys --------------------------------------------------------------- */
 
-void wn__canonicalize(const struct wn__policy *policy, const char *key, size_t size,
-		      struct wn__canonical *canonicalp)
+void wn__level_canonical_free(struct wn__level_canonical *canonical)
+{
+	if (canonical->key != canonical->room)
+		free(canonical->key);
+}
+
+void wn__level_canonicalize(const struct wn__level_policy *policy, const char *key, size_t size,
+		      struct wn__level_canonical *canonicalp)
 {
 	canonicalp->size = 0;
 	canonicalp->key = size <= sizeof(canonicalp->room) ? canonicalp->room : wn__alloc(size);
 	if (!canonicalp->key)
 		return;
 	canonicalp->size = policy->canonical(policy->canonical_arg, key, size, canonicalp->key);
-	/* It has written past its room: what else it has done nobody knows. */
-	if (canonicalp->size > size)
-		abort();
-}
-
-void wn__canonical_free(struct wn__canonical *canonical)
-{
-	if (canonical->key != canonical->room)
-		free(canonical->key);
+	if (canonicalp->size <= size)
+		return;
+	wn__level_canonical_free(canonicalp);
+	canonicalp->key = NULL;
+	canonicalp->size = 0;
 }
 
 /* ---- asking ------------------------------------------------------------- */
 
-static struct wn_hash hash_key(struct wn__policy *policy, struct wn__frame *frame, const char *key,
-			       size_t size)
+static void note_unknown(const struct wn__level_policy *policy)
 {
-	struct wn_hash hash;
+	static const struct wn__keylist no_list;
 
-	if (frame && frame->hashed && frame->size == size && memcmp(frame->key, key, size) == 0)
-		return frame->hash;
-	hash = wn__hash_key(policy->secret, key, size);
-	if (frame && frame->size == size && memcmp(frame->key, key, size) == 0) {
-		frame->hash = hash;
-		frame->hashed = true;
-	}
-	return hash;
+	if (wn__current_lookup)
+		wn__lookup_note(policy->registry, &no_list, (struct wn_hash){0, 0}, NULL);
 }
 
-static struct wn__positive *note_positive(struct wn__frame *frame)
+/* Is it one of LevelDB's own? Where the tables are seen to be whole when they are opened
+ * (open_table.c), the last byte tells. Otherwise the filter may be one of ours that was cut off. */
+static bool is_leveldbs(const struct wn__level_policy *policy, const char *filter, size_t size,
+			enum wn__small_claim claim)
 {
-	uint32_t at;
-
-	if (!frame)
-		return NULL;
-	at = frame->count++;
-	if (at >= WN__FRAME_POSITIVES)
-		return NULL;
-	frame->positives[at].count = 0;
-	return &frame->positives[at];
+	return claim == WN__SMALL_FOREIGN ||
+	       (policy->registry && size > 1 &&
+		(unsigned char)filter[size - 1] <= WN__SMALL_LEVELDB_LAST);
 }
 
-static uint16_t slack_of(const struct wn__small *tiny)
+/* LevelDB's own hash keys as they are. */
+__attribute__((noinline)) static bool ask_other(struct wn__level_policy *policy, const char *key,
+						size_t size, const char *filter,
+						size_t filter_size, enum wn__small_claim claim)
 {
-	uint64_t fingerprints = (uint64_t)tiny->buckets << tiny->remainder_bits;
-
-	return (uint16_t)(fingerprints > 65536 ? 1 : 65536 / fingerprints + 1 > UINT16_MAX ?
-							     UINT16_MAX :
-							     65536 / fingerprints + 1);
-}
-
-/* What the filter has learned decides. The matches that stay are noted for the lookup's end. */
-static bool ask_lessons(struct wn__policy *policy, struct wn__frame *frame,
-			const struct wn__small *tiny, struct wn_hash hash)
-{
-	uint32_t indexes[WN__FRAME_MATCHES];
-	int count = wn__small_matches(tiny, hash, indexes, WN__FRAME_MATCHES);
-	struct wn__positive *positive;
-	struct wn__small_id id;
-	int left = 0;
-
-	if (count == 0)
-		return false;
-	if (count < 0)
-		wn__count(policy, WN__FOREIGN_FILTERS, 1);
-	if (count < 0 || count > WN__FRAME_MATCHES || !policy->lessons || !wn__small_learns(tiny) ||
-	    wn__packs_in_doubt(policy->packs)) {
-		note_positive(frame);
-		return true;
+	if (is_leveldbs(policy, filter, filter_size, claim) && !policy->canonical) {
+		if (!wn__level_bloom_may_match(policy->bloom, key, size, filter, filter_size))
+			return false;
+	} else {
+		wn__count(&policy->metrics, readers_refused, 1);
 	}
-	id = wn__small_id(tiny->bytes, tiny->size);
-	for (int i = 0; i < count; i++)
-		if (!wn__small_lessons_refute(policy->lessons, id, indexes[i],
-					     wn__small_lesson_bits(hash)))
-			indexes[left++] = indexes[i];
-	if (left == 0)
-		return false;
-	positive = note_positive(frame);
-	if (positive) {
-		positive->id = id;
-		positive->slack = slack_of(tiny);
-		positive->count = left;
-		memcpy(positive->indexes, indexes, sizeof(indexes));
-	}
+	note_unknown(policy);
 	return true;
 }
 
-__attribute__((noinline)) static bool
-ask_other(struct wn__policy *policy, struct wn__frame *frame, const char *key, size_t size,
-	  const char *filter, size_t filter_size, bool ours)
+/* A filter that is long, or has a header in front, or is none. */
+__attribute__((noinline)) static wn__small_query_fn *
+find_query(const struct wn__level_policy *policy, const unsigned char **bytesp, size_t *sizep,
+	   enum wn__small_claim *claimp)
 {
-	const unsigned char *bytes = (const unsigned char *)filter;
-	struct wn__sscf_frozen frozen;
-	struct wn__positive *positive;
-	bool sscf = wn__small_sscf_open(bytes, filter_size, policy->secret_id, &frozen);
-	bool answer = true;
+	uint32_t secret_id = policy->world.secret_id;
+	unsigned kind;
 
-	if (sscf)
-		answer = wn__small_sscf_says_maybe(&frozen, hash_key(policy, frame, key, size));
-	else if (ours)
-		wn__count(policy, WN__FOREIGN_FILTERS, 1);
-	else if (!policy->canonical && /* Bloom filters hash keys as they are */
-		 !wn__small_sscf_claims(bytes, filter_size, policy->secret_id))
-		answer = wn__shim_bloom_may_match(policy->bloom, key, size, filter, filter_size);
-	if (!answer)
-		return false;
-	positive = note_positive(frame);
-	if (positive && sscf)
-		positive->count = -1;
-	return true;
+	*claimp = wn__small_claims(*bytesp, *sizep, secret_id, &kind);
+	if (*claimp == WN__SMALL_WHOLE && kind == 0) {
+		*bytesp += WN__SMALL_HEADER;
+		*sizep -= WN__SMALL_HEADER;
+		*claimp = wn__small_claims(*bytesp, *sizep, secret_id, &kind);
+	}
+	if (*claimp == WN__SMALL_WHOLE && !policy->queries[kind])
+		*claimp = WN__SMALL_DAMAGED;
+	return *claimp == WN__SMALL_WHOLE ? policy->queries[kind] : NULL;
 }
 
-WN__INLINE unsigned char ask(struct wn__policy *policy, const char *key, size_t size,
-			     const char *filter, size_t filter_size, bool fast)
+static unsigned char ask(struct wn__level_policy *policy, const char *key, size_t size,
+			 const char *filter, size_t filter_size)
 {
 	const unsigned char *bytes = (const unsigned char *)filter;
-	struct wn__frame *frame = wn__current_frame;
-	struct wn__small tiny;
+	size_t bytes_size = filter_size;
+	struct wn__lookup *lookup = wn__current_lookup;
+	enum wn__small_claim claim;
+	wn__small_query_fn *query;
 	struct wn_hash hash;
-	bool whole, ours;
 
-	if (frame && frame->policy != policy)
-		frame = NULL;
-	if (frame)
-		frame->queries++;
-	ours = wn__small_claims(bytes, filter_size, policy->secret_id, &whole);
-	if (WN__UNLIKELY(!whole || !wn__small_open(bytes, filter_size, &tiny)))
-		return ask_other(policy, frame, key, size, filter, filter_size, ours);
-	hash = hash_key(policy, frame, key, size);
-	if (wn__small_refuses(&tiny, hash, fast))
+	if (lookup && lookup->registry == policy->registry)
+		lookup->queries++;
+	query = wn__small_short_query(policy->queries, bytes, bytes_size,
+				      policy->world.secret_id);
+	if (WN__UNLIKELY(!query)) {
+		query = find_query(policy, &bytes, &bytes_size, &claim);
+		if (!query)
+			return ask_other(policy, key, size, filter, filter_size, claim);
+	}
+	hash = wn__lookup_hash(policy->secret, key, size);
+	if (!query(bytes, bytes_size, hash))
 		return 0;
-	return ask_lessons(policy, frame, &tiny, hash);
+	return !policy->registry || wn__small_reader_heed(policy->registry, filter, hash);
 }
 
-static unsigned char ask_portably(void *policy, const char *key, size_t size, const char *filter,
-				  size_t filter_size)
+static unsigned char may_match(void *policy, const char *key, size_t size, const char *filter,
+			       size_t filter_size)
 {
-	return ask(policy, key, size, filter, filter_size, false);
+	return ask(policy, key, size, filter, filter_size);
 }
 
-WN__TARGET_FAST static unsigned char ask_fast(void *policy, const char *key, size_t size,
-					      const char *filter, size_t filter_size)
+static unsigned char may_match_canonically(void *policy, const char *key, size_t size,
+					   const char *filter, size_t filter_size)
 {
-	return ask(policy, key, size, filter, filter_size, true);
-}
-
-static unsigned char ask_canonically(void *policy, const char *key, size_t size,
-				     const char *filter, size_t filter_size)
-{
-	struct wn__canonical canonical;
+	struct wn__level_canonical canonical;
 	unsigned char answer = 1;
 
-	wn__canonicalize(policy, key, size, &canonical);
+	wn__level_canonicalize(policy, key, size, &canonical);
 	if (canonical.key)
-		answer = ask(policy, canonical.key, canonical.size, filter, filter_size, false);
-	wn__canonical_free(&canonical);
+		answer = ask(policy, canonical.key, canonical.size, filter, filter_size);
+	wn__level_canonical_free(&canonical);
 	return answer;
 }
 
-/* ---- options ------------------------------------------------------------ */
+/* ---- building ----------------------------------------------------------- */
 
-static int refuse_options(const char *text, char *message, size_t size)
+/* The tables that this thread is building. In the middle of a compaction's table LevelDB may write
+ * one of the memtable. */
+struct building {
+	struct building *outer;
+	const struct wn__level_policy *policy;
+	struct wn__small_table *table;
+};
+
+static _Thread_local struct building *building;
+
+static void *begin_table(void *given, uint64_t number)
 {
-	if (message && size)
-		snprintf(message, size,
-			 "\"%.60s\": not \"aqf\", \"aqf:remainder_bits=\" with 1 to 16, "
-			 "\"aqf:bits_per_key=\" with 4 to 18, \"sscf\", or "
-			 "\"sscf:bits_per_key=\" with 4 to 18",
-			 text);
-	return WN_ERR_OPTION;
+	struct wn__level_policy *policy = given;
+	struct building *begun = wn__alloc(sizeof(*begun));
+
+	if (!begun)
+		return NULL;
+	begun->outer = building;
+	begun->policy = policy;
+	begun->table = wn__small_table_begin(policy->learn, &policy->world, number);
+	building = begun;
+	return begun;
 }
 
-/* Digits, a point and digits: in hundredths. -1: something else. strtod() has a locale. */
-static long read_hundredths(const char *text)
+static void end_table(void *policy, void *ended)
 {
-	long value = 0;
-	int decimals = -1;
+	struct building **at = &building;
 
-	if (!*text)
-		return -1;
-	for (; *text; text++) {
-		if (*text == '.' && decimals < 0) {
-			decimals = 0;
+	(void)policy;
+	while (*at && *at != ended)
+		at = &(*at)->outer;
+	if (*at)
+		*at = (*at)->outer;
+	wn__small_table_end(((struct building *)ended)->table);
+}
+
+static void drop_table(void *policy, void *dropped)
+{
+	end_table(policy, dropped);
+	wn__small_table_free(((struct building *)dropped)->table);
+	free(dropped);
+}
+
+static void remove_table(void *given, uint64_t number)
+{
+	struct wn__level_policy *policy = given;
+
+	wn__learn_table_gone(policy->learn, number);
+}
+
+static bool hash_keys(const struct wn__level_policy *policy, const char *const *keys,
+		      const size_t *sizes, int count, struct wn_hash *hashes)
+{
+	struct wn__level_canonical canonical;
+	bool good = true;
+
+	for (int i = 0; i < count && good; i++) {
+		if (!policy->canonical) {
+			hashes[i] = wn__hash_key(policy->secret, keys[i], sizes[i]);
 			continue;
 		}
-		if (*text < '0' || *text > '9' || value > 100000)
-			return -1;
-		if (decimals < 2)
-			value = 10 * value + (*text - '0');
-		decimals += decimals >= 0;
+		wn__level_canonicalize(policy, keys[i], sizes[i], &canonical);
+		good = canonical.key;
+		if (good)
+			hashes[i] = wn__hash_key(policy->secret, canonical.key, canonical.size);
+		wn__level_canonical_free(&canonical);
 	}
-	for (decimals = decimals < 0 ? 0 : decimals; decimals < 2; decimals++)
-		value *= 10;
-	return value;
+	return good;
 }
 
-int wn__parse_options(const char *text, struct wn__level_filter *filterp, char *message,
-		      size_t size)
+/* One that every reader takes for "maybe". LevelDB takes no filter at all for "no", and whatever it
+ * is given it frees: without two bytes of memory there is no right answer. LevelDB itself ends the
+ * process when an allocation of its own fails. */
+static char *give_up(struct wn__level_policy *policy, size_t *sizep)
 {
-	static const char bits[] = "aqf:remainder_bits=", each[] = "aqf:bits_per_key=",
-			  sscf[] = "sscf:bits_per_key=";
-	long value;
+	char *bytes = malloc(2);
 
-	*filterp = (struct wn__level_filter){.remainder_bits = DEFAULT_REMAINDER,
-					     .bits = DEFAULT_BITS};
-	if (!text || strcmp(text, "aqf") == 0)
-		return 0;
-	filterp->sscf = strncmp(text, "sscf", 4) == 0;
-	if (strcmp(text, "sscf") == 0)
-		return 0;
-	if (strncmp(text, sscf, sizeof(sscf) - 1) == 0) {
-		value = read_hundredths(text + sizeof(sscf) - 1);
-		if (value < WN__SMALL_SSCF_LEAST_BITS || value > WN__SMALL_SSCF_MOST_BITS)
-			return refuse_options(text, message, size);
-		filterp->bits = (unsigned)value;
-		return 0;
-	}
-	if (strncmp(text, bits, sizeof(bits) - 1) == 0) {
-		value = read_hundredths(text + sizeof(bits) - 1);
-		if (value < 100 || value > 100 * WN__SMALL_MAX_REMAINDER || value % 100)
-			return refuse_options(text, message, size);
-		filterp->remainder_bits = (unsigned)(value / 100);
-		return 0;
-	}
-	if (strncmp(text, each, sizeof(each) - 1) != 0)
-		return refuse_options(text, message, size);
-	value = read_hundredths(text + sizeof(each) - 1);
-	if (value < 400 || value > 1800)
-		return refuse_options(text, message, size);
-	/* A key takes its remainder and two and a third bits; the four bytes around come out of
-	 * the last third, at 36 keys. */
-	filterp->remainder_bits = (unsigned)((value - 234) / 100);
-	return 0;
+	if (!bytes)
+		abort();
+	wn__count(&policy->metrics, filters_given_up, 1);
+	memset(bytes, 0xff, 2);
+	*sizep = 2;
+	return bytes;
 }
+
+static char *create_filter(void *given, const char *const *keys, const size_t *sizes, int count,
+			   size_t *sizep)
+{
+	struct wn__level_policy *policy = given;
+	struct wn__small_block block = {.count = count > 0 ? (size_t)count : 0};
+	unsigned char *bytes = NULL;
+
+	*sizep = 0;
+	if (block.count == 0)
+		return NULL;
+	block.hashes = wn__alloc(block.count * sizeof(*block.hashes));
+	block.first = (struct wn__small_key){keys[0], sizes[0]};
+	block.last = (struct wn__small_key){keys[count - 1], sizes[count - 1]};
+	if (block.hashes && hash_keys(policy, keys, sizes, count, block.hashes))
+		wn__small_table_add(building && building->policy == policy ? building->table : NULL,
+				    &policy->world, &block, &bytes, sizep);
+	free(block.hashes);
+	return bytes ? (char *)bytes : give_up(policy, sizep);
+}
+
+/* ---- open tables -------------------------------------------------------- */
+
+static void *begin_reading(void *policy)
+{
+	(void)policy;
+	return wn__open_table_create();
+}
+
+static enum wn__level_read was_read(void *given, void *table, uint64_t offset, size_t size,
+				   const char **bytesp)
+{
+	struct wn__level_policy *policy = given;
+	int err = wn__open_table_watch(table, policy->registry, &policy->world, offset, size,
+				       bytesp);
+
+	if (!err)
+		return WN__LEVEL_READ_ON;
+	if (err < 0) {
+		wn__count(&policy->metrics, readers_refused, 1);
+		return WN__LEVEL_READ_REFUSED;
+	}
+	if (err == WN__OPEN_TABLE_LEARNS)
+		wn__count(&policy->metrics, readers_opened, 1);
+	else if (err == WN__OPEN_TABLE_FOREIGN)
+		wn__count(&policy->metrics, readers_foreign, 1);
+	return WN__LEVEL_READ_DONE;
+}
+
+static void end_reading(void *policy, void *table)
+{
+	(void)policy;
+	wn__open_table_destroy(table);
+}
+
+const struct wn__level_calls wn__level_calls = {
+	.begin_table = begin_table,
+	.end_table = end_table,
+	.drop_table = drop_table,
+	.remove_table = remove_table,
+	.begin_reading = begin_reading,
+	.was_read = was_read,
+	.end_reading = end_reading,
+};
 
 /* ---- the policy --------------------------------------------------------- */
 
-int wn__level_policy_create(const struct wn__level_filter *filter, const struct wn_secret *secret,
-			    struct wn__policy **policyp)
+static int parse_options(const char *options, struct wn_config **configp, char *message,
+			 size_t size)
 {
-	struct wn__policy *policy = wn__calloc(1, sizeof(*policy));
+	int err = wn_config_parse(options ? options : DEFAULT_OPTIONS, message, size, configp);
+
+	if (err)
+		return err;
+	err = wn__small_check_config(*configp, message, size);
+	if (err) {
+		wn_config_destroy(*configp);
+		*configp = NULL;
+	}
+	return err;
+}
+
+static void fill_world(struct wn__level_policy *policy)
+{
+	bool canonical = policy->canonical != NULL;
+
+	policy->world = (struct wn__small_world){
+		.config = policy->config,
+		.secret = policy->secret,
+		/* A filter of hashes of another sort would deny its keys: it is a foreign one. */
+		.secret_id = wn__small_secret_id(policy->secret) ^ (canonical ? UINT32_MAX : 0),
+		.secret_sum = wn__small_secret_sum(policy->secret, canonical),
+		.metrics = &policy->metrics,
+	};
+}
+
+int wn__level_policy_create(const char *options, const struct wn_secret *secret,
+		      wn_canonical_fn *canonical, void *canonical_arg, char *message, size_t size,
+		      struct wn__level_policy **policyp)
+{
+	struct wn__level_policy *policy = wn__alloc_table(sizeof(*policy));
 	int err;
 
 	*policyp = NULL;
 	if (!policy)
 		return ENOMEM;
-	err = wn_secret_create(wn_secret_seed(secret), &policy->secret);
+	policy->canonical = canonical;
+	policy->canonical_arg = canonical_arg;
+	policy->queries = wn__small_queries();
+	err = parse_options(options, &policy->config, message, size);
+	if (!err)
+		err = wn_secret_create(wn_secret_seed(secret), &policy->secret);
+	if (!err) {
+		policy->bloom = wn__level_bloom_create();
+		err = policy->bloom ? 0 : ENOMEM;
+	}
 	if (err) {
-		free(policy);
+		wn__level_policy_destroy(policy);
 		return err;
 	}
-	policy->secret_id = wn__small_secret_id(secret);
-	policy->filter = *filter;
-	policy->fast = wn__cpu_is_fast();
-	policy->bloom = wn__shim_bloom_create();
+	fill_world(policy);
 	*policyp = policy;
 	return 0;
 }
 
-/* A filter of hashes of another sort would deny its keys: it is a foreign one. */
-void wn__level_policy_canonicalize(struct wn__policy *policy, wn_canonical_fn *canonical, void *arg)
-{
-	policy->canonical = canonical;
-	policy->canonical_arg = arg;
-	if (canonical)
-		policy->secret_id ^= WN__SMALL_SECRET_MASK;
-}
-
 void wn__level_policy_destroy(void *given)
 {
-	struct wn__policy *policy = given;
+	struct wn__level_policy *policy = given;
 
 	if (!policy)
 		return;
-	wn__shim_bloom_destroy(policy->bloom);
+	if (policy->bloom)
+		wn__level_bloom_destroy(policy->bloom);
 	wn_secret_destroy(policy->secret);
+	wn_config_destroy(policy->config);
 	free(policy);
 }
 
@@ -316,13 +368,11 @@ static void leave_alone(void *policy)
 	(void)policy;
 }
 
-leveldb_filterpolicy_t *wn__level_policy_show(struct wn__policy *policy, bool owned)
+leveldb_filterpolicy_t *wn__level_policy_show(struct wn__level_policy *policy, bool owned)
 {
 	return leveldb_filterpolicy_create(policy, owned ? wn__level_policy_destroy : leave_alone,
-					   wn__create_filter,
-					   policy->canonical ? ask_canonically :
-					   policy->fast      ? ask_fast :
-							       ask_portably,
+					   create_filter,
+					   policy->canonical ? may_match_canonically : may_match,
 					   get_name);
 }
 
@@ -331,18 +381,15 @@ int wn_leveldb_filterpolicy(const char *text, const struct wn_secret *secret, ch
 {
 	static const unsigned char seed[WN_SEED_SIZE] = "winnow: the same for everybody.";
 	struct wn_secret *common = NULL;
-	struct wn__policy *policy;
-	struct wn__level_filter filter;
-	int err = wn__parse_options(text, &filter, message, message_size);
+	struct wn__level_policy *policy;
+	int err = secret ? 0 : wn_secret_create(seed, &common);
 
 	*policyp = NULL;
-	if (!err && !secret)
-		err = wn_secret_create(seed, &common);
 	if (!err)
-		err = wn__level_policy_create(&filter, secret ? secret : common, &policy);
+		err = wn__level_policy_create(text, secret ? secret : common, NULL, NULL, message,
+					message_size, &policy);
 	wn_secret_destroy(common);
-	if (err)
-		return err;
-	*policyp = wn__level_policy_show(policy, true);
-	return 0;
+	if (!err)
+		*policyp = wn__level_policy_show(policy, true);
+	return err;
 }

@@ -1,4 +1,5 @@
 // shim.cc - the one file that includes LevelDB's C++ headers; see shim.h.
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -20,7 +21,7 @@ using leveldb::Status;
 // The table's bytes are complete when LevelDB syncs or closes the file, whichever comes first.
 class TableFile : public leveldb::WritableFile {
 public:
-	TableFile(leveldb::WritableFile *file, const wn__shim_calls *calls, void *owner,
+	TableFile(leveldb::WritableFile *file, const wn__level_calls *calls, void *owner,
 		  void *table)
 		: file_(file), calls_(calls), owner_(owner), table_(table)
 	{
@@ -56,21 +57,65 @@ private:
 	}
 
 	leveldb::WritableFile *file_;
-	const wn__shim_calls *calls_;
+	const wn__level_calls *calls_;
 	void *owner_;
 	void *table_;
 };
 
-class WatchedEnv : public leveldb::EnvWrapper {
+// LevelDB opens a table on one thread, and reads from it on many when that is done. What it is
+// given instead of its own buffer it takes to be there until the file is closed, as it does with
+// files that are mapped.
+class OpenTable : public leveldb::RandomAccessFile {
 public:
-	WatchedEnv(leveldb::Env *env, const wn__shim_calls *calls, void *owner)
-		: leveldb::EnvWrapper(env), calls_(calls), owner_(owner)
+	OpenTable(leveldb::RandomAccessFile *file, const wn__level_calls *calls, void *owner,
+		  void *table)
+		: file_(file), calls_(calls), owner_(owner), table_(table), watched_(true)
 	{
 	}
 
+	~OpenTable() override
+	{
+		delete file_;
+		calls_->end_reading(owner_, table_);
+	}
+
+	Status Read(uint64_t offset, size_t size, Slice *result, char *scratch) const override
+	{
+		Status status = file_->Read(offset, size, result, scratch);
+
+		if (!watched_.load(std::memory_order_relaxed) || !status.ok() ||
+		    result->size() != size)
+			return status;
+		const char *bytes = result->data();
+		wn__level_read outcome = calls_->was_read(owner_, table_, offset, size, &bytes);
+		if (outcome != WN__LEVEL_READ_ON)
+			watched_.store(false, std::memory_order_relaxed);
+		if (outcome == WN__LEVEL_READ_REFUSED)
+			return Status::NotSupported("filters of another database, or damaged");
+		*result = Slice(bytes, size);
+		return status;
+	}
+
+private:
+	leveldb::RandomAccessFile *file_;
+	const wn__level_calls *calls_;
+	void *owner_;
+	void *table_;
+	mutable std::atomic<bool> watched_;
+};
+
+class WatchedEnv : public leveldb::EnvWrapper {
+public:
+	WatchedEnv(leveldb::Env *env, const wn__level_calls *calls)
+		: leveldb::EnvWrapper(env), calls_(calls), owner_(nullptr)
+	{
+	}
+
+	void SetOwner(void *owner) { owner_ = owner; }
+
 	Status NewWritableFile(const std::string &name, leveldb::WritableFile **filep) override
 	{
-		uint64_t number = wn__shim_table_number(name.c_str());
+		uint64_t number = wn__level_table_number(name.c_str());
 		Status status = target()->NewWritableFile(name, filep);
 
 		if (!number || !status.ok())
@@ -87,9 +132,32 @@ public:
 		return status;
 	}
 
+	Status NewRandomAccessFile(const std::string &name,
+				   leveldb::RandomAccessFile **filep) override
+	{
+		Status status = target()->NewRandomAccessFile(name, filep);
+
+		if (!status.ok() || !wn__level_table_number(name.c_str()))
+			return status;
+		// What is not watched is not known to be whole.
+		void *table = calls_->begin_reading(owner_);
+		leveldb::RandomAccessFile *file =
+			table ? new (std::nothrow) OpenTable(*filep, calls_, owner_, table)
+			      : nullptr;
+		if (file) {
+			*filep = file;
+			return status;
+		}
+		if (table)
+			calls_->end_reading(owner_, table);
+		delete *filep;
+		*filep = nullptr;
+		return Status::IOError(name, "no memory to open the table");
+	}
+
 	Status RemoveFile(const std::string &name) override
 	{
-		uint64_t number = wn__shim_table_number(name.c_str());
+		uint64_t number = wn__level_table_number(name.c_str());
 		Status status = target()->RemoveFile(name);
 
 		if (number && status.ok())
@@ -98,7 +166,7 @@ public:
 	}
 
 private:
-	const wn__shim_calls *calls_;
+	const wn__level_calls *calls_;
 	void *owner_;
 };
 
@@ -125,12 +193,12 @@ bool are_as_expected(leveldb_options_t *options)
 
 } // namespace
 
-struct wn__shim {
+struct wn__level_shim {
 	leveldb_options_t *options;
 	WatchedEnv *env;
 };
 
-uint64_t wn__shim_table_number(const char *name)
+uint64_t wn__level_table_number(const char *name)
 {
 	const char *slash = strrchr(name, '/');
 	const char *base = slash ? slash + 1 : name;
@@ -142,10 +210,10 @@ uint64_t wn__shim_table_number(const char *name)
 	return number;
 }
 
-wn__shim *wn__shim_watch(const leveldb_options_t *options, const wn__shim_calls *calls,
-			  void *owner, bool *odd)
+wn__level_shim *wn__level_watch(const leveldb_options_t *options, const wn__level_calls *calls,
+			 bool *odd)
 {
-	wn__shim *shim = new (std::nothrow) wn__shim();
+	wn__level_shim *shim = new (std::nothrow) wn__level_shim();
 
 	*odd = false;
 	if (!shim)
@@ -153,25 +221,30 @@ wn__shim *wn__shim_watch(const leveldb_options_t *options, const wn__shim_calls 
 	shim->options = leveldb_options_create();
 	if (!are_as_expected(shim->options)) {
 		*odd = true;
-		wn__shim_unwatch(shim);
+		wn__level_unwatch(shim);
 		return nullptr;
 	}
 	*inside(shim->options) = *inside(options);
-	shim->env = new (std::nothrow) WatchedEnv(inside(options)->env, calls, owner);
+	shim->env = new (std::nothrow) WatchedEnv(inside(options)->env, calls);
 	if (!shim->env) {
-		wn__shim_unwatch(shim);
+		wn__level_unwatch(shim);
 		return nullptr;
 	}
 	inside(shim->options)->env = shim->env;
 	return shim;
 }
 
-leveldb_options_t *wn__shim_options(wn__shim *shim)
+void wn__level_set_owner(wn__level_shim *shim, void *owner)
+{
+	shim->env->SetOwner(owner);
+}
+
+leveldb_options_t *wn__level_options(wn__level_shim *shim)
 {
 	return shim->options;
 }
 
-void wn__shim_unwatch(wn__shim *shim)
+void wn__level_unwatch(wn__level_shim *shim)
 {
 	if (!shim)
 		return;
@@ -180,12 +253,12 @@ void wn__shim_unwatch(wn__shim *shim)
 	delete shim;
 }
 
-bool wn__shim_is_bytewise(const wn__shim *shim)
+bool wn__level_is_bytewise(const wn__level_shim *shim)
 {
 	return inside(shim->options)->comparator == leveldb::BytewiseComparator();
 }
 
-int wn__shim_compare(const wn__shim *shim, const void *a, size_t a_size, const void *b,
+int wn__level_compare(const wn__level_shim *shim, const void *a, size_t a_size, const void *b,
 		     size_t b_size)
 {
 	return inside(shim->options)
@@ -193,17 +266,17 @@ int wn__shim_compare(const wn__shim *shim, const void *a, size_t a_size, const v
 				      Slice(static_cast<const char *>(b), b_size));
 }
 
-void *wn__shim_bloom_create(void)
+void *wn__level_bloom_create(void)
 {
 	return const_cast<leveldb::FilterPolicy *>(leveldb::NewBloomFilterPolicy(10));
 }
 
-void wn__shim_bloom_destroy(void *bloom)
+void wn__level_bloom_destroy(void *bloom)
 {
 	delete static_cast<leveldb::FilterPolicy *>(bloom);
 }
 
-bool wn__shim_bloom_may_match(const void *bloom, const char *key, size_t size, const char *filter,
+bool wn__level_bloom_may_match(const void *bloom, const char *key, size_t size, const char *filter,
 			      size_t filter_size)
 {
 	return static_cast<const leveldb::FilterPolicy *>(bloom)->KeyMayMatch(

@@ -4,7 +4,6 @@
 #include <winnow/error.h>
 
 #include "database.h"
-#include "store.h"
 
 void wn_rocksdb_create(const char *path, const struct wn_rocksdb_options *given,
 		       struct wn_rocksdb **wnp, char **errptr)

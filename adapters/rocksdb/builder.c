@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <winnow/error.h>
 #include <winnow/filter.h>
 
 #include "base/alloc.h"
+#include "learn/new_table.h"
 #include "policy.h"
 
 /* The last of a row that mostly repeats itself. */
@@ -19,14 +19,21 @@ struct builder {
 	struct wn__policy *policy;
 	struct wn_builder *keys;
 	struct last key, prefix; /* of add_with_prefix() */
-	const struct wn__negatives_view *view; /* what it is built against; NULL: not yet */
-	uint64_t file; /* the table's number; 0: not known */
-	unsigned char last_id[WN_BLOCK_ID_SIZE]; /* of the run handed over last, */
-	bool handed_over;                        /* if any was */
+	struct wn__new_table *table; /* NULL: it does not learn */
 	bool verify;
 	bool finished; /* keys are still there, for verify() only */
 	bool failed;   /* a key is missing: there can be no filter */
 };
+
+/* A table that the database knows nothing of, as SstFileWriter makes them, has no number. */
+static void begin_table(struct builder *builder)
+{
+	struct wn__learn *learn = wn__policy_learn(builder->policy);
+
+	if (learn)
+		wn__new_table_begin(learn, wn__shim_building(builder->policy), &builder->table);
+	wn__learn_release(learn);
+}
 
 void *wn__builder_create(void *shared, bool verify)
 {
@@ -35,31 +42,20 @@ void *wn__builder_create(void *shared, bool verify)
 
 	if (!builder || wn_builder_create(policy->config, policy->secret, &builder->keys)) {
 		free(builder);
-		wn__policy_count(policy, WN__FILTERS_GIVEN_UP, 1);
+		wn__policy_count(policy, filters_given_up, 1);
 		return NULL;
 	}
 	builder->policy = wn__policy_hold(policy);
-	builder->file = wn__shim_building(policy);
+	begin_table(builder);
 	builder->verify = verify;
 	return builder;
-}
-
-static void end_table(const struct builder *builder)
-{
-	struct wn__learn *learn = wn__policy_engine(builder->policy);
-
-	if (learn)
-		wn__worker_end_table(learn, builder->last_id);
-	wn__learn_release(learn);
 }
 
 void wn__builder_destroy(void *given)
 {
 	struct builder *builder = given;
 
-	if (builder->handed_over)
-		end_table(builder);
-	wn__negatives_unview(builder->view);
+	wn__new_table_end(builder->table);
 	wn_builder_destroy(builder->keys);
 	wn__policy_release(builder->policy);
 	free(builder);
@@ -77,17 +73,23 @@ static void empty_builder(struct builder *builder)
 void wn__builder_add(void *given, struct wn__bytes key)
 {
 	struct builder *builder = given;
+	struct wn_hash hash;
 
 	if (builder->finished)
 		empty_builder(builder);
-	if (wn_builder_add(builder->keys, key.data, key.size))
+	if (!wn__policy_hash(builder->policy, builder->policy->secret, key.data, key.size, &hash) ||
+	    wn_builder_add_hash(builder->keys, hash))
 		builder->failed = true;
 }
 
 static void add_unless_last(struct builder *builder, struct wn__bytes key, struct last *last)
 {
-	struct wn_hash hash = wn_hash(builder->policy->secret, key.data, key.size);
+	struct wn_hash hash;
 
+	if (!wn__policy_hash(builder->policy, builder->policy->secret, key.data, key.size, &hash)) {
+		builder->failed = true;
+		return;
+	}
 	if (last->known && wn_hash_compare(last->hash, hash) == 0)
 		return;
 	*last = (struct last){hash, true};
@@ -117,69 +119,33 @@ static void count_filter(const struct builder *builder, size_t size)
 	size_t keys;
 
 	wn_builder_hashes(builder->keys, &keys);
-	wn__policy_count(builder->policy, WN__FILTERS_BUILT, 1);
-	wn__policy_count(builder->policy, WN__FILTER_KEYS, keys);
-	wn__policy_count(builder->policy, WN__FILTER_BYTES, size);
+	wn__policy_count(builder->policy, filters_built, 1);
+	wn__policy_count(builder->policy, filter_keys, keys);
+	wn__policy_count(builder->policy, filter_bytes, size);
 }
 
 void wn__builder_give_up(void *given)
 {
 	const struct builder *builder = given;
 
-	wn__policy_count(builder->policy, WN__FILTERS_GIVEN_UP, 1);
-}
-
-/* What other filters were wrong about, this one will not be. The view is that of the table's
- * first partition: a table may have thousands, and feedback goes on. */
-static void carry_over(struct builder *builder, struct wn__learn *learn)
-{
-	if (!learn)
-		return;
-	if (!builder->view)
-		builder->view = wn__negatives_view(learn->negatives);
-	wn__learn_carry_over(learn, builder->view, builder->keys);
-}
-
-/* A table that the database knows nothing of, as SstFileWriter makes them, has no number. Its
- * end would not be told, so its run would stay for ever: it does not learn. */
-static void hand_over_run(struct builder *builder, struct wn__learn *learn, const void *block,
-			  size_t size)
-{
-	struct wn_block_info info;
-	struct wn__keylist list;
-	size_t keys;
-	const struct wn_hash *hashes = wn_builder_hashes(builder->keys, &keys);
-
-	if (!learn || wn_block_read(block, size, WN_CHECK_HEADER, &info, NULL) ||
-	    wn__keylist_of_block(&info, &list) || list.key_count != keys)
-		return;
-	list.owner = builder->file;
-	if (!list.owner) {
-		wn__learn_count(learn, WN__RUNS_LOST, 1);
-		return;
-	}
-	wn__worker_hold(learn, &list, hashes);
-	memcpy(builder->last_id, list.id, sizeof(builder->last_id));
-	builder->handed_over = true;
+	wn__policy_count(builder->policy, filters_given_up, 1);
 }
 
 void wn__builder_finish(void *given, void **blockp, size_t *sizep)
 {
 	struct builder *builder = given;
-	struct wn__learn *learn = wn__policy_engine(builder->policy);
 
 	*blockp = NULL;
 	*sizep = 0;
 	if (builder->finished)
 		empty_builder(builder);
-	carry_over(builder, learn);
+	wn__new_table_carry_over(builder->table, builder->keys);
 	if (builder->failed || wn_builder_finish(builder->keys, blockp, sizep)) {
 		wn__builder_give_up(builder);
 	} else {
 		count_filter(builder, *sizep);
-		hand_over_run(builder, learn, *blockp, *sizep);
+		wn__new_table_built(builder->table, *blockp, *sizep, builder->keys);
 	}
-	wn__learn_release(learn);
 	if (builder->verify && *blockp)
 		builder->finished = true;
 	else

@@ -1,5 +1,6 @@
 /* database.c - databases whose filters learn; see database.h. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,9 +8,9 @@
 #include <winnow/error.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
+#include "base/sort.h"
 #include "database.h"
-#include "learn/journal.h"
-#include "state.h"
 #include "store.h"
 
 void wn__set_error(char **errptr, const char *what, const char *why)
@@ -50,10 +51,10 @@ static int copy_given(struct wn_rocksdb *wn, const char *path,
 	wn->given = *given;
 	wn->given.filter = wn->given.sidecar_directory = NULL;
 	wn->path = copy_text(path);
-	wn->name = wn__state_canonical(path);
+	wn->name = wn__home_canonical(path);
 	wn->filter = given->filter ? copy_text(given->filter) : NULL;
 	if (given->store != WN_ROCKSDB_MEMORY)
-		wn->directory = wn__state_directory(path, given->sidecar_directory);
+		wn->directory = wn__home_directory(path, given->sidecar_directory);
 	if (!wn->path || !wn->name || (given->filter && !wn->filter) ||
 	    (given->store != WN_ROCKSDB_MEMORY && !wn->directory))
 		return ENOMEM;
@@ -62,9 +63,22 @@ static int copy_given(struct wn_rocksdb *wn, const char *path,
 
 static int make_secret(struct wn_rocksdb *wn)
 {
-	if (!wn->directory)
-		return wn_secret_create_random(&wn->secret);
-	return wn__saved_secret(wn->directory, &wn->secret, &wn->secret_is_new);
+	struct wn_secret *secret;
+	bool new = false;
+	int err;
+
+	if (wn->directory)
+		err = wn__home_secret(wn->directory, &secret, &new);
+	else
+		err = wn_secret_create_random(&secret);
+	if (err)
+		return err;
+	err = wn__policy_secret(secret, wn->given.canonical, &wn->secret);
+	if (new)
+		wn->new_secret = secret;
+	else
+		wn_secret_destroy(secret);
+	return err;
 }
 
 static int make_engine(struct wn_rocksdb *wn)
@@ -87,8 +101,24 @@ static int make_engine(struct wn_rocksdb *wn)
 	return err;
 }
 
+/* RocksDB's own; not known where there is no database yet. An errno: not now. */
+static int read_identity(const char *path, struct wn__identity *identityp)
+{
+	char *name = wn__join_path(path, "IDENTITY");
+	int err = ENOMEM;
+
+	identityp->size = 0;
+	if (name)
+		err = wn__file_read_some(AT_FDCWD, name, identityp->bytes,
+					 sizeof(identityp->bytes), &identityp->size);
+	free(name);
+	return err == ENOENT || err == ENOTDIR ? 0 : err;
+}
+
 static int prepare(struct wn_rocksdb *wn, const char *path, const struct wn_rocksdb_options *given)
 {
+	struct wn__identity identity;
+	struct wn__canonizer canonical;
 	int err = copy_given(wn, path, given);
 
 	if (!err)
@@ -97,8 +127,13 @@ static int prepare(struct wn_rocksdb *wn, const char *path, const struct wn_rock
 		err = make_engine(wn);
 	if (err)
 		return err;
-	wn->known = wn->directory && wn__state_belongs(wn->directory, path);
-	return wn__policy_create(wn->filter, wn->secret, wn->learn, wn->name, &wn->policy);
+	err = read_identity(wn->path, &identity);
+	if (err)
+		return err;
+	wn->known = wn->directory && wn__home_belongs(wn->directory, &identity);
+	canonical = (struct wn__canonizer){wn->given.canonical, wn->given.canonical_arg};
+	return wn__policy_create(wn->filter, wn->secret, &canonical, wn->learn, wn->name,
+				 &wn->policy);
 }
 
 struct wn_rocksdb *wn__database_create(const char *path, const struct wn_rocksdb_options *given,
@@ -122,13 +157,6 @@ struct wn_rocksdb *wn__database_create(const char *path, const struct wn_rocksdb
 
 /* ---- the store ---------------------------------------------------------- */
 
-static int compare_numbers(const void *a, const void *b)
-{
-	uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
-
-	return left < right ? -1 : left > right;
-}
-
 /* The numbers of the database's tables, in order. NULL: no memory. */
 static uint64_t *list_tables(struct wn_rocksdb *wn, size_t *countp)
 {
@@ -140,17 +168,20 @@ static uint64_t *list_tables(struct wn_rocksdb *wn, size_t *countp)
 		numbers[i] = wn__shim_file_number(rocksdb_livefiles_name(files, (int)i));
 	rocksdb_livefiles_destroy(files);
 	if (numbers)
-		qsort(numbers, count, sizeof(*numbers), compare_numbers);
+		qsort(numbers, count, sizeof(*numbers), wn__compare_numbers);
 	*countp = count;
 	return numbers;
 }
 
-/* Runs whose table went while nobody listened. */
-static int adopt(struct wn_rocksdb *wn)
+/* Key lists that lie in files may go into the family now. */
+static int open_learn(struct wn_rocksdb *wn, const char *directory)
 {
-	struct wn__learn *learn = wn->learn;
-	size_t count;
-	uint64_t *tables = list_tables(wn, &count);
+	struct wn__learn_place place = {
+		.map = wn->map,
+		.directory = directory,
+		.read_only = wn->read_only,
+	};
+	uint64_t *tables = list_tables(wn, &place.table_count);
 	int err;
 
 	if (!tables) {
@@ -159,38 +190,35 @@ static int adopt(struct wn_rocksdb *wn)
 		return ENOMEM;
 	}
 	if (!wn->read_only)
-		wn__store_move_in(wn->map, tables, count);
-	err = wn__worker_adopt(learn, wn->map);
-	for (size_t i = 0; !err && !wn->read_only && i < learn->owned_count; i++) {
-		uint64_t owner = learn->owned[i].owner;
-
-		/* They are in order: once a table. */
-		if (i > 0 && learn->owned[i - 1].owner == owner)
-			continue;
-		if (!wn__is_table(owner, tables, count))
-			wn__worker_retire(learn, owner);
-	}
+		wn__store_move_in(wn->map, tables, place.table_count);
+	if (wn->charge)
+		wn__learn_charge(wn->learn, wn__shim_charge, wn->charge);
+	place.tables = tables;
+	err = wn__learn_open(wn->learn, &place);
 	free(tables);
 	return err;
 }
 
 int wn__database_claim(struct wn_rocksdb *wn)
 {
+	struct wn__identity identity;
 	int err;
 
 	if (!wn->directory || wn->read_only)
 		return 0;
-	err = wn__state_lock(wn->directory, &wn->lock);
+	err = wn__home_lock(wn->directory, &wn->home);
 	if (!err)
-		err = wn__state_claim(wn->directory, wn->path);
-	if (!err && wn->secret_is_new)
-		err = wn__save_secret(wn->directory, wn->secret);
+		err = read_identity(wn->path, &identity);
+	if (!err)
+		err = wn__home_claim(wn->home, &identity);
+	if (!err && wn->new_secret)
+		err = wn__home_save_secret(wn->directory, wn->new_secret);
 	return err;
 }
 
 int wn__database_open_store(struct wn_rocksdb *wn, rocksdb_column_family_handle_t *family)
 {
-	struct wn__place place = {
+	struct wn__store_place place = {
 		.db = wn->rocks,
 		.family = family,
 		.directory = wn->read_only && !wn->known ? NULL : wn->directory,
@@ -199,31 +227,24 @@ int wn__database_open_store(struct wn_rocksdb *wn, rocksdb_column_family_handle_
 	};
 	int err = wn__store_open(&place, &wn->map);
 
-	if (!err)
-		err = adopt(wn);
-	if (err)
-		return err;
-	if (place.directory)
-		wn__learn_keep(wn->learn, place.directory, wn->read_only);
-	if (wn->charge)
-		wn__learn_charge(wn->learn, wn__shim_charge, wn->charge);
-	return wn__worker_start(wn->learn);
+	return err ? err : open_learn(wn, place.directory);
 }
 
 void wn__database_finish(struct wn_rocksdb *wn)
 {
 	if (wn->learn) {
-		wn__worker_stop(wn->learn);
+		wn__learn_close(wn->learn);
 		wn__learn_charge(wn->learn, NULL, NULL);
 	}
 	wn__shim_destroy_charge(wn->charge);
 	if (wn->policy) {
-		wn__policy_leave_engine(wn->policy);
+		wn__policy_leave_learn(wn->policy);
 		wn__policy_release(wn->policy);
 	}
 	wn__learn_release(wn->learn);
 	wn_secret_destroy(wn->secret);
-	wn__state_unlock(wn->lock);
+	wn_secret_destroy(wn->new_secret);
+	wn__home_unlock(wn->home);
 	free(wn->directory);
 	free(wn->filter);
 	free(wn->name);
@@ -244,7 +265,7 @@ static void close_all(struct wn_rocksdb *wn)
 {
 	/* While the family is there, so that little is left for files. */
 	if (wn->map) {
-		wn__worker_drain(wn->learn);
+		wn__learn_drain(wn->learn);
 		wn__store_leave_family(wn->map);
 	}
 	destroy_handle(&wn->family);
@@ -281,8 +302,7 @@ static bool open_all(struct wn_rocksdb *wn, const rocksdb_options_t *options,
 	int err = wn__open_with_families(wn, options, families, error_if_log, errptr);
 
 	if (err) {
-		wn__set_error(errptr, wn->path, err == WN_ERR_INVALID ?
-				      "its tables are not block-based" : wn_strerror(err));
+		wn__set_error(errptr, wn->path, wn__options_error(err));
 		return false;
 	}
 	if (!wn->rocks)

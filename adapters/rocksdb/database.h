@@ -3,15 +3,15 @@
  *	database.c   open and close; winnow opens the database
  *	attach.c     attach and detach; the program opens it
  *	families.c   column families, winnow's own among them
- *	store.c      where runs are
- *	state.c      the directory beside the database
+ *	store.c      where key lists are
+ *	reader.c     filters that are open
  *	lookup.c     lookups that teach
  *	report.c     statistics, also as text
  *	remove.c     the end
  *
  * Opening: first the secret and the policy, for tables that are written while the database
  * opens; then the database, whose lock keeps other processes out of the directory, too; then
- * the store. Runs of tables that were written before wait in the worker's queue. Closing: the
+ * the store. Key lists of tables that were written before wait in the worker's queue. Closing: the
  * store leaves its column family, the database closes, and what its last flush built goes into
  * files. */
 #ifndef WN_ADAPTERS_ROCKSDB_DATABASE_H
@@ -19,6 +19,7 @@
 
 #include <winnow/rocksdb.h>
 
+#include "learn/saved/home.h"
 #include "policy.h"
 
 struct wn_rocksdb {
@@ -32,14 +33,14 @@ struct wn_rocksdb {
 	char *path;      /* as given */
 	char *name;      /* the same for every way to write the path */
 	char *directory; /* NULL: the store is in memory */
-	struct wn__state_lock *lock; /* on the directory; or NULL */
+	struct wn__home *home; /* the directory, locked; or NULL */
 	struct wn__learn *learn;
 	struct wn__policy *policy;
-	struct wn_secret *secret;
-	bool secret_is_new;
+	struct wn_secret *secret;     /* the policy's */
+	struct wn_secret *new_secret; /* for the directory, which has none; or NULL */
 	bool known;            /* what lies in the directory is about this database */
 	void *charge;          /* to the block cache; NULL: none, or not yet */
-	struct wn__map *map; /* the engine's, while it has it; NULL: there is no store */
+	struct wn__map *map; /* that of `learn`, while it is open; NULL: there is no store */
 };
 
 /* What rocksdb_open_column_families() is given. */
@@ -65,7 +66,7 @@ struct wn_rocksdb *wn__database_create(const char *path, const struct wn_rocksdb
 /* With wn->rocks open: the directory is there and this database's. Before the store. */
 int wn__database_claim(struct wn_rocksdb *wn);
 
-/* With wn->rocks open; `family` is where runs go, NULL: to the directory, or to memory. */
+/* With wn->rocks open; `family` is where key lists go, NULL: to the directory, or to memory. */
 int wn__database_open_store(struct wn_rocksdb *wn, rocksdb_column_family_handle_t *family);
 
 /* Everything but what is RocksDB's: the store, what was learned, `wn`. */
@@ -80,7 +81,11 @@ bool wn__family_exists(const rocksdb_options_t *options, const char *path);
  * (may be NULL). */
 rocksdb_options_t *wn__family_options(const rocksdb_options_t *like);
 
-/* A copy of the options with winnow's policy, and its listener if `listen`. */
+/* What is wrong with a family's options, for a message. */
+const char *wn__options_error(int err);
+
+/* A copy of the options with winnow's policy, and its listener if `listen`. WN_ERR_INVALID: its
+ * tables are not block-based. */
 int wn__options_copy(struct wn_rocksdb *wn, const rocksdb_options_t *options, bool listen,
 		     rocksdb_options_t **copyp);
 

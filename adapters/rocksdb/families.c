@@ -1,5 +1,6 @@
 /* families.c - column families: the user's with winnow's policy, and winnow's own. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,10 +58,10 @@ static bool is_own_database(void *policy, const char *path)
 
 static void retire_file(void *policy, uint64_t file)
 {
-	struct wn__learn *learn = wn__policy_engine(policy);
+	struct wn__learn *learn = wn__policy_learn(policy);
 
 	if (learn)
-		wn__worker_retire(learn, file);
+		wn__learn_table_gone(learn, file);
 	wn__learn_release(learn);
 }
 
@@ -98,15 +99,76 @@ int wn__options_copy(struct wn_rocksdb *wn, const rocksdb_options_t *options, bo
 	return err;
 }
 
+/* ---- comparators -------------------------------------------------------- */
+
+/* Filters hash bytes. Where the comparator takes different ones for equal, a key that is stored
+ * would be denied when it is asked for with others. */
+static int check_comparator(const struct wn_rocksdb *wn, const rocksdb_options_t *options)
+{
+	if (wn->given.canonical || wn->given.equal_keys_are_identical ||
+	    wn__shim_tells_bytes_apart(options))
+		return 0;
+	return WN_ERR_MISMATCH;
+}
+
+const char *wn__options_error(int err)
+{
+	if (err == WN_ERR_INVALID)
+		return "its tables are not block-based";
+	if (err == WN_ERR_MISMATCH)
+		return "its comparator may take keys with different bytes for equal, and filters "
+		       "would deny them; say equal_keys_are_identical, or give canonical";
+	return wn_strerror(err);
+}
+
+/* A block cache that lives longer than a database may hold readers of its filters that ask for keys
+ * as they are: RocksDB's, or of a policy without the function. */
+static void forget_readers(const struct wn_rocksdb *wn, const rocksdb_options_t *options)
+{
+	if (wn->given.canonical)
+		wn__shim_empty_cache(options);
+}
+
+static bool is_own_family(const char *name)
+{
+	return strcmp(name, WN_ROCKSDB_REVERSEMAP) == 0;
+}
+
+/* Each family has its own. false: one is refused, with a message. */
+static bool check_families(const struct wn_rocksdb *wn, const struct wn__families *families,
+			   char **errptr)
+{
+	char what[256];
+
+	for (int i = 0; i < families->count; i++) {
+		int err = is_own_family(families->names[i]) ?
+				  0 :
+				  check_comparator(wn, families->options[i]);
+
+		if (err) {
+			snprintf(what, sizeof(what), "column family %s", families->names[i]);
+			wn__set_error(errptr, what, wn__options_error(err));
+			return false;
+		}
+		forget_readers(wn, families->options[i]);
+	}
+	return true;
+}
+
+/* ---- for programs that open their database themselves ------------------- */
+
 /* All the options that one database is opened with may be prepared: it is told of a table's
  * end once for each listener, and once is enough. */
 void wn_rocksdb_prepare(struct wn_rocksdb *wn, rocksdb_options_t *options, char **errptr)
 {
-	int err = change_options(wn, options, true);
+	int err = check_comparator(wn, options);
 
+	if (!err)
+		err = change_options(wn, options, true);
 	if (err)
-		wn__set_error(errptr, wn->path, err == WN_ERR_INVALID ?
-				      "these tables are not block-based" : wn_strerror(err));
+		wn__set_error(errptr, wn->path, wn__options_error(err));
+	else
+		forget_readers(wn, options);
 }
 
 /* ---- open --------------------------------------------------------------- */
@@ -135,7 +197,7 @@ static int copy_family(struct wn_rocksdb *wn, const struct wn__families *familie
 		       struct opening *opening)
 {
 	opening->names[i] = families->names[i];
-	if (strcmp(families->names[i], WN_ROCKSDB_REVERSEMAP) == 0) {
+	if (is_own_family(families->names[i])) {
 		opening->options[i] = wn__family_options(families->options[0]);
 		return 0;
 	}
@@ -183,12 +245,16 @@ static void open_rocks(struct wn_rocksdb *wn, const rocksdb_options_t *own,
 int wn__open_with_families(struct wn_rocksdb *wn, const rocksdb_options_t *options,
 			   const struct wn__families *families, bool error_if_log, char **errptr)
 {
-	bool with_own = wn__family_exists(options, wn->path);
 	struct opening opening = {0};
 	rocksdb_options_t *own = NULL;
 	size_t count = (size_t)families->count;
-	int err = fill_opening(wn, families, with_own, &opening);
+	bool with_own;
+	int err;
 
+	if (!check_families(wn, families, errptr))
+		return 0;
+	with_own = wn__family_exists(options, wn->path);
+	err = fill_opening(wn, families, with_own, &opening);
 	if (!err)
 		err = wn__options_copy(wn, options, !wn->read_only, &own);
 	if (!err)
@@ -209,11 +275,12 @@ wn_rocksdb_create_column_family(struct wn_rocksdb *wn, const rocksdb_options_t *
 {
 	rocksdb_column_family_handle_t *family = NULL;
 	rocksdb_options_t *copy;
-	int err = wn__options_copy(wn, options, false, &copy);
+	int err = check_comparator(wn, options);
 
+	if (!err)
+		err = wn__options_copy(wn, options, false, &copy);
 	if (err) {
-		wn__set_error(errptr, name, err == WN_ERR_INVALID ?
-				      "its tables are not block-based" : wn_strerror(err));
+		wn__set_error(errptr, name, wn__options_error(err));
 		return NULL;
 	}
 	family = rocksdb_create_column_family(wn->rocks, copy, name, errptr);

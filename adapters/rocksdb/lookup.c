@@ -1,5 +1,6 @@
-/* lookup.c - lookups that teach: RocksDB's own, with a trace around them. */
+/* lookup.c - lookups that teach: RocksDB's own, with a frame around them. */
 #include "database.h"
+#include "learn/lookup.h"
 
 #define BLOCK_CACHE_TIER 1 /* RocksDB's kBlockCacheTier, which its C interface does not name */
 
@@ -11,13 +12,21 @@ static bool teaches_nothing(const rocksdb_readoptions_t *options, const char *er
 				BLOCK_CACHE_TIER;
 }
 
+static void begin(const struct wn_rocksdb *wn, struct wn__lookup *lookup, const char *key,
+		  size_t size)
+{
+	wn__lookup_begin(lookup, wn->policy->registry, wn->policy->secret, key, size);
+}
+
 char *wn_rocksdb_get(struct wn_rocksdb *wn, const rocksdb_readoptions_t *options, const char *key,
 		     size_t size, size_t *value_sizep, char **errptr)
 {
-	bool traced = wn__learn_begin_lookup();
-	char *value = rocksdb_get(wn->rocks, options, key, size, value_sizep, errptr);
+	struct wn__lookup lookup;
+	char *value;
 
-	wn__learn_end_lookup(wn->learn, traced, value, teaches_nothing(options, *errptr));
+	begin(wn, &lookup, key, size);
+	value = rocksdb_get(wn->rocks, options, key, size, value_sizep, errptr);
+	wn__lookup_end(&lookup, wn->learn, value, teaches_nothing(options, *errptr));
 	return value;
 }
 
@@ -25,10 +34,12 @@ char *wn_rocksdb_get_cf(struct wn_rocksdb *wn, const rocksdb_readoptions_t *opti
 			rocksdb_column_family_handle_t *family, const char *key, size_t size,
 			size_t *value_sizep, char **errptr)
 {
-	bool traced = wn__learn_begin_lookup();
-	char *value = rocksdb_get_cf(wn->rocks, options, family, key, size, value_sizep, errptr);
+	struct wn__lookup lookup;
+	char *value;
 
-	wn__learn_end_lookup(wn->learn, traced, value, teaches_nothing(options, *errptr));
+	begin(wn, &lookup, key, size);
+	value = rocksdb_get_cf(wn->rocks, options, family, key, size, value_sizep, errptr);
+	wn__lookup_end(&lookup, wn->learn, value, teaches_nothing(options, *errptr));
 	return value;
 }
 
@@ -36,10 +47,12 @@ rocksdb_pinnableslice_t *wn_rocksdb_get_pinned(struct wn_rocksdb *wn,
 					       const rocksdb_readoptions_t *options,
 					       const char *key, size_t size, char **errptr)
 {
-	bool traced = wn__learn_begin_lookup();
-	rocksdb_pinnableslice_t *value = rocksdb_get_pinned(wn->rocks, options, key, size, errptr);
+	struct wn__lookup lookup;
+	rocksdb_pinnableslice_t *value;
 
-	wn__learn_end_lookup(wn->learn, traced, value, teaches_nothing(options, *errptr));
+	begin(wn, &lookup, key, size);
+	value = rocksdb_get_pinned(wn->rocks, options, key, size, errptr);
+	wn__lookup_end(&lookup, wn->learn, value, teaches_nothing(options, *errptr));
 	return value;
 }
 
@@ -48,37 +61,44 @@ rocksdb_pinnableslice_t *wn_rocksdb_get_pinned_cf(struct wn_rocksdb *wn,
 						  rocksdb_column_family_handle_t *family,
 						  const char *key, size_t size, char **errptr)
 {
-	bool traced = wn__learn_begin_lookup();
-	rocksdb_pinnableslice_t *value =
-		rocksdb_get_pinned_cf(wn->rocks, options, family, key, size, errptr);
+	struct wn__lookup lookup;
+	rocksdb_pinnableslice_t *value;
 
-	wn__learn_end_lookup(wn->learn, traced, value, teaches_nothing(options, *errptr));
+	begin(wn, &lookup, key, size);
+	value = rocksdb_get_pinned_cf(wn->rocks, options, family, key, size, errptr);
+	wn__lookup_end(&lookup, wn->learn, value, teaches_nothing(options, *errptr));
 	return value;
 }
 
 /* ---- many keys ---------------------------------------------------------- */
 
-static void end_batch(struct wn_rocksdb *wn, const rocksdb_readoptions_t *options, bool traced,
-		      size_t count, const char *const *keys, const size_t *sizes,
-		      void *const *values, char *const *errors)
+static void end_batch(struct wn_rocksdb *wn, struct wn__lookup *lookup,
+		      const rocksdb_readoptions_t *options, size_t count,
+		      const char *const *keys, const size_t *sizes, void *const *values,
+		      char *const *errors)
 {
-	uint32_t secret_id = wn_secret_id(wn->secret);
 	struct wn__batch batch;
 
-	wn__learn_end_batch(wn->learn, traced, &batch);
-	for (size_t i = 0; i < count; i++)
-		wn__batch_confirm(&batch, secret_id, wn_hash(wn->secret, keys[i], sizes[i]),
-				  values[i], teaches_nothing(options, errors[i]));
+	wn__lookup_end_batch(lookup, wn->learn, &batch);
+	for (size_t i = 0; i < count; i++) {
+		struct wn_hash hash = {0, 0};
+		bool known = wn__policy_hash(wn->policy, wn->policy->secret, keys[i], sizes[i],
+					     &hash);
+
+		wn__batch_confirm(&batch, hash, values[i],
+				  !known || teaches_nothing(options, errors[i]));
+	}
 }
 
 void wn_rocksdb_multi_get(struct wn_rocksdb *wn, const rocksdb_readoptions_t *options,
 			  size_t count, const char *const *keys, const size_t *sizes,
 			  char **valuesp, size_t *value_sizesp, char **errorsp)
 {
-	bool traced = wn__learn_begin_lookup();
+	struct wn__lookup lookup;
 
+	begin(wn, &lookup, NULL, 0);
 	rocksdb_multi_get(wn->rocks, options, count, keys, sizes, valuesp, value_sizesp, errorsp);
-	end_batch(wn, options, traced, count, keys, sizes, (void *const *)valuesp, errorsp);
+	end_batch(wn, &lookup, options, count, keys, sizes, (void *const *)valuesp, errorsp);
 }
 
 void wn_rocksdb_multi_get_cf(struct wn_rocksdb *wn, const rocksdb_readoptions_t *options,
@@ -86,11 +106,12 @@ void wn_rocksdb_multi_get_cf(struct wn_rocksdb *wn, const rocksdb_readoptions_t 
 			     const char *const *keys, const size_t *sizes, char **valuesp,
 			     size_t *value_sizesp, char **errorsp)
 {
-	bool traced = wn__learn_begin_lookup();
+	struct wn__lookup lookup;
 
+	begin(wn, &lookup, NULL, 0);
 	rocksdb_multi_get_cf(wn->rocks, options, families, count, keys, sizes, valuesp,
 			     value_sizesp, errorsp);
-	end_batch(wn, options, traced, count, keys, sizes, (void *const *)valuesp, errorsp);
+	end_batch(wn, &lookup, options, count, keys, sizes, (void *const *)valuesp, errorsp);
 }
 
 void wn_rocksdb_batched_multi_get_cf(struct wn_rocksdb *wn, const rocksdb_readoptions_t *options,
@@ -99,9 +120,10 @@ void wn_rocksdb_batched_multi_get_cf(struct wn_rocksdb *wn, const rocksdb_readop
 				     rocksdb_pinnableslice_t **valuesp, char **errorsp,
 				     const bool sorted_input)
 {
-	bool traced = wn__learn_begin_lookup();
+	struct wn__lookup lookup;
 
+	begin(wn, &lookup, NULL, 0);
 	rocksdb_batched_multi_get_cf(wn->rocks, options, family, count, keys, sizes, valuesp,
 				     errorsp, sorted_input);
-	end_batch(wn, options, traced, count, keys, sizes, (void *const *)valuesp, errorsp);
+	end_batch(wn, &lookup, options, count, keys, sizes, (void *const *)valuesp, errorsp);
 }

@@ -8,78 +8,33 @@
 #include <winnow/rocksdb.h>
 
 #include "base/alloc.h"
+#include "base/bytes.h"
+#include "base/lock.h"
+#include "base/secret.h"
+#include "learn/saved/home.h"
+#include "learn/lookup.h"
 #include "policy.h"
-#include "state.h"
 
 #define ID_PREFIX "winnow."
 #define DEFAULT_OPTIONS "aqf"
 
 /* ---- statistics --------------------------------------------------------- */
 
-static struct wn__counters of_all_policies;
+struct wn__metrics wn__all_policies;
 
-void wn__policy_count(struct wn__policy *policy, enum wn__counter counter, uint64_t more)
+void wn__policy_describe(struct wn__policy *policy, struct wn_stats *statsp)
 {
-	atomic_fetch_add_explicit(&policy->counters.values[counter], more, memory_order_relaxed);
-	atomic_fetch_add_explicit(&of_all_policies.values[counter], more, memory_order_relaxed);
-}
+	struct wn__learn *learn = policy ? wn__policy_learn(policy) : NULL;
 
-static uint64_t get_count(struct wn__counters *counters, enum wn__counter counter)
-{
-	return atomic_load_explicit(&counters->values[counter], memory_order_relaxed);
-}
-
-static void describe_learning(struct wn__learn *learn, struct wn_rocksdb_stats *statsp)
-{
-	struct wn__learn_stats stats;
-
-	wn__learn_describe(learn, &stats);
-	statsp->lookups = stats.lookups;
-	statsp->lookups_discarded = stats.lookups_discarded;
-	statsp->positives = stats.positives;
-	statsp->false_positives = stats.false_positives;
-	statsp->adaptations = stats.adaptations;
-	statsp->unfixable = stats.unfixable;
-	statsp->map_misses = stats.map_misses;
-	statsp->queue_drops = stats.queue_drops;
-	statsp->runs_stored = stats.runs_stored;
-	statsp->runs_lost = stats.runs_lost;
-	statsp->runs_retired = stats.runs_retired;
-	statsp->carried_over = stats.carried_over;
-	statsp->lessons = stats.lessons;
-	statsp->learned_bytes = stats.learned_bytes;
-	statsp->lessons_dropped = stats.lessons_dropped;
-	statsp->repeated_false_positives = stats.repeated_false_positives;
-	statsp->negatives = stats.negatives;
-	statsp->map_runs = stats.map_runs;
-	statsp->map_bytes = stats.map_bytes;
-	statsp->map_reads = stats.map_reads;
-	statsp->saves = stats.saves;
-	statsp->save_failures = stats.save_failures;
-}
-
-void wn__policy_describe(struct wn__policy *policy, struct wn_rocksdb_stats *statsp)
-{
-	struct wn__counters *counters = policy ? &policy->counters : &of_all_policies;
-	struct wn__learn *learn;
-
-	*statsp = (struct wn_rocksdb_stats){
-		.filters_built = get_count(counters, WN__FILTERS_BUILT),
-		.filter_keys = get_count(counters, WN__FILTER_KEYS),
-		.filter_bytes = get_count(counters, WN__FILTER_BYTES),
-		.filters_given_up = get_count(counters, WN__FILTERS_GIVEN_UP),
-		.readers_opened = get_count(counters, WN__READERS_OPENED),
-		.readers_foreign = get_count(counters, WN__READERS_FOREIGN),
-		.readers_refused = get_count(counters, WN__READERS_REFUSED),
-	};
-	learn = policy ? wn__policy_engine(policy) : NULL;
+	*statsp = (struct wn_stats){0};
+	wn__metrics_sum(policy ? &policy->metrics : &wn__all_policies, statsp);
 	if (learn)
-		describe_learning(learn, statsp);
+		wn__learn_describe(learn, statsp);
 	wn__learn_release(learn);
 }
 
 int wn_rocksdb_filterpolicy_stats(const rocksdb_filterpolicy_t *shown,
-				  struct wn_rocksdb_stats *statsp)
+				  struct wn_stats *statsp)
 {
 	struct wn__policy *policy = shown ? wn__shim_policy(shown) : NULL;
 
@@ -113,24 +68,24 @@ void wn__policy_release(void *held)
 	free(policy);
 }
 
-struct wn__learn *wn__policy_engine(struct wn__policy *policy)
+struct wn__learn *wn__policy_learn(struct wn__policy *policy)
 {
 	struct wn__learn *learn;
 
-	pthread_mutex_lock(&policy->lock);
+	wn__lock(&policy->lock, WN__LOCK_LAST);
 	learn = policy->learn ? wn__learn_hold(policy->learn) : NULL;
-	pthread_mutex_unlock(&policy->lock);
+	wn__unlock(&policy->lock);
 	return learn;
 }
 
-void wn__policy_leave_engine(struct wn__policy *policy)
+void wn__policy_leave_learn(struct wn__policy *policy)
 {
 	struct wn__learn *learn;
 
-	pthread_mutex_lock(&policy->lock);
+	wn__lock(&policy->lock, WN__LOCK_LAST);
 	learn = policy->learn;
 	policy->learn = NULL;
-	pthread_mutex_unlock(&policy->lock);
+	wn__unlock(&policy->lock);
 	wn__learn_release(learn);
 }
 
@@ -143,17 +98,84 @@ bool wn__policy_is_of(const struct wn__policy *policy, const char *path)
 		return false;
 	if (strcmp(path, policy->database) == 0)
 		return true;
-	canonical = wn__state_canonical(path);
+	canonical = wn__home_canonical(path);
 	same = canonical && strcmp(canonical, policy->database) == 0;
 	free(canonical);
 	return same;
 }
 
-static int create_secret(const struct wn_secret *given, struct wn_secret **secretp)
+/* ---- canonical keys ----------------------------------------------------- */
+
+/* "canonica", so that the sum is not that of anything else. */
+#define MARK_SEED UINT64_C(0x6163696e6f6e6163)
+#define MARK_AT (WN_SEED_SIZE - 8)
+
+static bool is_marked(const unsigned char *seed)
 {
-	if (given)
-		return wn_secret_create(wn_secret_seed(given), secretp);
-	return wn_secret_create_random(secretp);
+	return get_le64(seed + MARK_AT) == XXH3_64bits_withSeed(seed, MARK_AT, MARK_SEED);
+}
+
+int wn__policy_secret(const struct wn_secret *from, bool canonical, struct wn_secret **secretp)
+{
+	unsigned char seed[WN_SEED_SIZE];
+
+	memcpy(seed, wn_secret_seed(from), sizeof(seed));
+	if (canonical)
+		put_le64(seed + MARK_AT, XXH3_64bits_withSeed(seed, MARK_AT, MARK_SEED));
+	else if (is_marked(seed))
+		seed[MARK_AT] ^= 1; /* one of 2^64, or taken from a filter */
+	return wn_secret_create(seed, secretp);
+}
+
+bool wn__policy_may_ask(const struct wn__policy *policy, const struct wn_secret *secret)
+{
+	const unsigned char *seed = wn_secret_seed(secret);
+
+	if (policy->canonical.function)
+		return memcmp(seed, wn_secret_seed(policy->secret), WN_SEED_SIZE) == 0;
+	return !is_marked(seed);
+}
+
+/* Most keys need no memory. */
+#define CANONICAL_ROOM 256
+
+static bool hash_canonically(const struct wn__canonizer *canonical, const struct wn_secret *secret,
+			     const void *key, size_t size, struct wn_hash *hashp)
+{
+	char small[CANONICAL_ROOM];
+	char *room = size <= sizeof(small) ? small : wn__alloc(size);
+	size_t written;
+
+	if (!room)
+		return false;
+	written = canonical->function(canonical->arg, key, size, room);
+	if (written <= size)
+		*hashp = wn__hash_key(secret, room, written);
+	if (room != small)
+		free(room);
+	return written <= size;
+}
+
+bool wn__policy_hash(const struct wn__policy *policy, const struct wn_secret *secret,
+		     const void *key, size_t size, struct wn_hash *hashp)
+{
+	if (policy->canonical.function)
+		return hash_canonically(&policy->canonical, secret, key, size, hashp);
+	*hashp = wn__lookup_hash(secret, key, size);
+	return true;
+}
+
+/* ---- making ------------------------------------------------------------- */
+
+static int create_secret(const struct wn_secret *given, bool canonical, struct wn_secret **secretp)
+{
+	struct wn_secret *random = NULL;
+	int err = given ? 0 : wn_secret_create_random(&random);
+
+	if (!err)
+		err = wn__policy_secret(given ? given : random, canonical, secretp);
+	wn_secret_destroy(random);
+	return err;
 }
 
 /* Build a filter of `keys` evenly spread keys: what is its size, its rate of errors? */
@@ -202,9 +224,9 @@ static int measure(const struct wn__policy *policy, struct wn__measures *measure
 
 /* The caller has the one reference. */
 static int create_policy(const char *options, const struct wn_secret *secret,
-			 struct wn__policy **policyp)
+			 const struct wn__canonizer *canonical, struct wn__policy **policyp)
 {
-	struct wn__policy *policy = wn__calloc(1, sizeof(*policy));
+	struct wn__policy *policy = wn__alloc_table(sizeof(*policy));
 	int err = ENOMEM;
 
 	*policyp = NULL;
@@ -213,9 +235,11 @@ static int create_policy(const char *options, const struct wn_secret *secret,
 		return err;
 	}
 	atomic_store_explicit(&policy->references, 1, memory_order_relaxed);
+	if (canonical)
+		policy->canonical = *canonical;
 	err = wn_config_parse(options, NULL, 0, &policy->config);
 	if (!err)
-		err = create_secret(secret, &policy->secret);
+		err = create_secret(secret, policy->canonical.function, &policy->secret);
 	if (!err)
 		err = measure(policy, &policy->measures);
 	if (err) {
@@ -270,29 +294,29 @@ rocksdb_filterpolicy_t *wn__policy_show(struct wn__policy *policy, const char *o
 	return shown;
 }
 
-static int join_engine(struct wn__policy *policy, struct wn__learn *learn, const char *database)
+static int join_learn(struct wn__policy *policy, struct wn__learn *learn, const char *database)
 {
 	policy->database = wn__alloc(strlen(database) + 1);
 	if (!policy->database)
 		return ENOMEM;
 	strcpy(policy->database, database);
 	policy->learn = wn__learn_hold(learn);
-	policy->registry = wn__registry_hold(learn->registry);
+	policy->registry = wn__registry_hold(wn__learn_registry(learn));
 	return 0;
 }
 
 int wn__policy_create(const char *options, const struct wn_secret *secret,
-		      struct wn__learn *learn, const char *database,
-		      struct wn__policy **policyp)
+		      const struct wn__canonizer *canonical, struct wn__learn *learn,
+		      const char *database, struct wn__policy **policyp)
 {
 	int err;
 
 	*policyp = NULL;
 	if (!wn__shim_fits())
 		return WN_ERR_MISMATCH;
-	err = create_policy(wn__filter_options(options), secret, policyp);
+	err = create_policy(wn__filter_options(options), secret, canonical, policyp);
 	if (!err && learn)
-		err = join_engine(*policyp, learn, database);
+		err = join_learn(*policyp, learn, database);
 	if (err && *policyp) {
 		wn__policy_release(*policyp);
 		*policyp = NULL;
@@ -304,7 +328,7 @@ int wn_rocksdb_filterpolicy(const char *options, const struct wn_secret *secret,
 			    rocksdb_filterpolicy_t **policyp)
 {
 	struct wn__policy *policy;
-	int err = wn__policy_create(options, secret, NULL, NULL, &policy);
+	int err = wn__policy_create(options, secret, NULL, NULL, NULL, &policy);
 
 	*policyp = NULL;
 	if (err)

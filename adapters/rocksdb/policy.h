@@ -8,34 +8,22 @@
  *
  * RocksDB owns all three. Readers lie in the block cache, which may be shared with other
  * databases and then outlives this one's policy: builders and readers hold a reference to
- * their policy, and the last one gone frees it. A policy is small. What is large, the engine,
+ * their policy, and the last one gone frees it. A policy is small. What is large, `learn`,
  * leaves it when the database is closed, so that no reader keeps a closed database in memory;
  * what was learned stays for as long as there are readers of it. */
 #ifndef WN_ADAPTERS_ROCKSDB_POLICY_H
 #define WN_ADAPTERS_ROCKSDB_POLICY_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include <winnow/filter.h>
 #include <winnow/rocksdb.h>
 
 #include "learn/learn.h"
+#include "learn/lessons.h"
+#include "learn/metrics.h"
 #include "shim.h"
-
-enum wn__counter {
-	WN__FILTERS_BUILT,
-	WN__FILTER_KEYS,
-	WN__FILTER_BYTES,
-	WN__FILTERS_GIVEN_UP,
-	WN__READERS_OPENED,
-	WN__READERS_FOREIGN,
-	WN__READERS_REFUSED,
-	WN__COUNTERS
-};
-
-struct wn__counters {
-	atomic_uint_fast64_t values[WN__COUNTERS];
-};
 
 /* What a filter of the policy's options takes. Kinds are linear in the number of keys, but
  * for their header; so two filters tell. */
@@ -45,17 +33,24 @@ struct wn__measures {
 	double rate;
 };
 
+/* What filters hash in place of a key: see winnow/hash.h. `function` NULL: the key. */
+struct wn__canonizer {
+	wn_canonical_fn *function;
+	void *arg;
+};
+
 struct wn__policy {
+	struct wn__metrics metrics; /* first: aligned */
 	atomic_size_t references;
 	struct wn_config *config;
 	struct wn_secret *secret;
+	struct wn__canonizer canonical;
 	struct wn__measures measures;
-	struct wn__counters counters;
 	/* NULL, all three: the filters of this policy do not learn. */
-	char *database;              /* its path, canonical */
+	char *database;                /* its path, canonical */
 	struct wn__registry *registry; /* held */
-	pthread_mutex_t lock;        /* of the engine alone */
-	struct wn__learn *learn;   /* held; NULL also once the database is closed */
+	pthread_mutex_t lock;          /* of `learn` alone */
+	struct wn__learn *learn;       /* held; NULL also once the database is closed */
 };
 
 /* The last release frees. */
@@ -65,18 +60,35 @@ void wn__policy_release(void *policy);
 /* NULL means the default. */
 const char *wn__filter_options(const char *options);
 
-/* A policy with filters of these options, as wn_rocksdb_filterpolicy() takes them. They learn by
- * `engine` (held), which is that of the database with this canonical path (copied); or both are
- * NULL. The caller has the one reference. */
+/* The secret of a policy's filters, from any secret. Filters of canonical keys must never be asked
+ * for a key as it is, nor the other way round, and a block carries its secret's seed: so the seeds
+ * themselves are of two sorts. The last 8 bytes of one for canonical keys are a sum of the others;
+ * those of one for keys as they are never are. From a secret of the wanted sort: a copy. */
+int wn__policy_secret(const struct wn_secret *from, bool canonical, struct wn_secret **secretp);
+
+/* A policy with filters of these options, as wn_rocksdb_filterpolicy() takes them, under the secret
+ * that wn__policy_secret() makes of this one, or of a random one. They hash what `canonical`
+ * (copied; NULL: nothing) makes of a key. They learn by `learn` (held), which is that of the
+ * database with this canonical path (copied); or both are NULL. The caller has the one
+ * reference. */
 int wn__policy_create(const char *options, const struct wn_secret *secret,
-		      struct wn__learn *learn, const char *database,
-		      struct wn__policy **policyp);
+		      const struct wn__canonizer *canonical, struct wn__learn *learn,
+		      const char *database, struct wn__policy **policyp);
 
-/* The engine, to be released; NULL: there is none, or none any more. */
-struct wn__learn *wn__policy_engine(struct wn__policy *policy);
+/* May filters under this secret, a block's own, be asked? Of keys as they are: all of their sort.
+ * Of canonical keys: the policy's own only, since others may be of another function. */
+bool wn__policy_may_ask(const struct wn__policy *policy, const struct wn_secret *secret);
 
-/* The database is being closed: let go of the engine. What was learned stays. */
-void wn__policy_leave_engine(struct wn__policy *policy);
+/* The hash of a key, or of a prefix, by which the policy's filters know it. false: no memory, or
+ * the function wrote more than it may. */
+bool wn__policy_hash(const struct wn__policy *policy, const struct wn_secret *secret,
+		     const void *key, size_t size, struct wn_hash *hashp);
+
+/* To be released; NULL: there is none, or none any more. */
+struct wn__learn *wn__policy_learn(struct wn__policy *policy);
+
+/* The database is being closed: let go of `learn`. What was learned stays. */
+void wn__policy_leave_learn(struct wn__policy *policy);
 
 /* Is this the path of the policy's database? */
 bool wn__policy_is_of(const struct wn__policy *policy, const char *path);
@@ -85,9 +97,12 @@ bool wn__policy_is_of(const struct wn__policy *policy, const char *path);
 rocksdb_filterpolicy_t *wn__policy_show(struct wn__policy *policy, const char *options);
 
 /* NULL: of all policies. */
-void wn__policy_describe(struct wn__policy *policy, struct wn_rocksdb_stats *statsp);
+void wn__policy_describe(struct wn__policy *policy, struct wn_stats *statsp);
 
-void wn__policy_count(struct wn__policy *policy, enum wn__counter counter, uint64_t more);
+/* Count for the policy and for all policies. */
+extern struct wn__metrics wn__all_policies;
+#define wn__policy_count(policy, name, more)                                                       \
+	(wn__count(&(policy)->metrics, name, more), wn__count(&wn__all_policies, name, more))
 
 /* The functions of struct wn__policy_calls, in builder.c and reader.c. */
 void *wn__builder_create(void *policy, bool verify);

@@ -7,7 +7,6 @@
 
 #include "base/alloc.h"
 #include "database.h"
-#include "state.h"
 
 /* Its own options, as RocksDB wrote them beside it. */
 struct loaded {
@@ -71,8 +70,8 @@ static void drop_family(const char *path, char **errptr)
 
 static void remove_state(const char *path, char **errptr)
 {
-	char *directory = wn__state_directory(path, NULL);
-	int err = directory ? wn__state_remove(directory) : ENOMEM;
+	char *directory = wn__home_directory(path, NULL);
+	int err = directory ? wn__home_remove(directory) : ENOMEM;
 
 	if (err)
 		wn__set_error(errptr, directory ? directory : path,

@@ -1,7 +1,8 @@
 /* shim.h - the border between RocksDB's C++ and winnow's C.
  *
  * shim.cc shows RocksDB a filter policy and passes every call on to a table of C functions;
- * policy.c fills the table. Nothing is decided in the shim. */
+ * policy.c fills the table. shim_options.cc changes options and listens. Nothing is decided in
+ * the shim. */
 #ifndef WN_ADAPTERS_ROCKSDB_SHIM_H
 #define WN_ADAPTERS_ROCKSDB_SHIM_H
 
@@ -93,6 +94,14 @@ enum wn__shim_result wn__shim_change_options(rocksdb_options_t *options,
 					     rocksdb_filterpolicy_t *policy,
 					     const struct wn__listener_calls *calls,
 					     void *listener);
+
+/* Are keys that compare as equal the same bytes, as far as RocksDB knows? True of its own
+ * comparators (timestamps are no part of a key here) and of those that say so. */
+bool wn__shim_tells_bytes_apart(const rocksdb_options_t *options);
+
+/* Nothing of the options' block cache is in it any more but what is in use. Readers of filters lie
+ * there under their table's name, also from before the database was opened. */
+void wn__shim_empty_cache(const rocksdb_options_t *options);
 
 /* Let the block-based tables of `to` use the block cache of `from`, if that has one. */
 void wn__shim_share_cache(const rocksdb_options_t *from, rocksdb_options_t *to);

@@ -8,6 +8,8 @@
 
 #include "column_family.h"
 #include "base/alloc.h"
+#include "base/lock.h"
+#include "base/sort.h"
 #include "kinds/block_build.h"
 #include "store.h"
 
@@ -33,7 +35,7 @@ static void add_stats(const struct wn__map *part, struct wn__map_stats *sum)
 	if (part)
 		wn__map_stats(part, &stats);
 	sum->reads += stats.reads;
-	sum->map += stats.map;
+	sum->lists += stats.lists;
 	sum->bytes += stats.bytes;
 }
 
@@ -45,7 +47,7 @@ static void sum_up(struct store *store)
 	add_stats(store->family, &sum);
 	add_stats(store->files, &sum);
 	__atomic_store_n(&store->base.stats.reads, sum.reads, __ATOMIC_RELAXED);
-	__atomic_store_n(&store->base.stats.map, sum.map, __ATOMIC_RELAXED);
+	__atomic_store_n(&store->base.stats.lists, sum.lists, __ATOMIC_RELAXED);
 	__atomic_store_n(&store->base.stats.bytes, sum.bytes, __ATOMIC_RELAXED);
 }
 
@@ -56,14 +58,14 @@ static int store_put(struct wn__map *map, const struct wn__keylist *list,
 	struct wn__map *part;
 	int err;
 
-	pthread_rwlock_rdlock(&store->lock);
+	wn__lock_to_read(&store->lock, WN__LOCK_STORE);
 	part = store->family ? store->family : store->files;
 	if (part)
 		err = part->ops->put(part, list, hashes, store->whole_hashes ? 16 : hash_bytes);
 	else
 		err = WN_ERR_READONLY;
 	sum_up(store);
-	pthread_rwlock_unlock(&store->lock);
+	wn__unlock_shared(&store->lock);
 	return err;
 }
 
@@ -72,7 +74,7 @@ static void store_put_many(struct wn__map *map, struct wn__keylist_put *puts, si
 	struct store *store = to_store(map);
 	struct wn__map *part;
 
-	pthread_rwlock_rdlock(&store->lock);
+	wn__lock_to_read(&store->lock, WN__LOCK_STORE);
 	part = store->family ? store->family : store->files;
 	for (size_t i = 0; i < count; i++) {
 		if (store->whole_hashes)
@@ -83,7 +85,7 @@ static void store_put_many(struct wn__map *map, struct wn__keylist_put *puts, si
 	if (part)
 		wn__map_put_all(part, puts, count);
 	sum_up(store);
-	pthread_rwlock_unlock(&store->lock);
+	wn__unlock_shared(&store->lock);
 }
 
 static int store_lookup(struct wn__map *map, const struct wn__keylist *list, uint64_t minirun,
@@ -93,7 +95,7 @@ static int store_lookup(struct wn__map *map, const struct wn__keylist *list, uin
 	struct store *store = to_store(map);
 	int err = WN_ERR_NOT_FOUND;
 
-	pthread_rwlock_rdlock(&store->lock);
+	wn__lock_to_read(&store->lock, WN__LOCK_STORE);
 	if (store->family)
 		err = store->family->ops->lookup(store->family, list, minirun, rank, entries, max,
 						 countp);
@@ -101,7 +103,7 @@ static int store_lookup(struct wn__map *map, const struct wn__keylist *list, uin
 		err = store->files->ops->lookup(store->files, list, minirun, rank, entries, max,
 						countp);
 	sum_up(store);
-	pthread_rwlock_unlock(&store->lock);
+	wn__unlock_shared(&store->lock);
 	return err;
 }
 
@@ -111,13 +113,13 @@ static int store_stream(struct wn__map *map, const unsigned char *id, wn__keylis
 	struct store *store = to_store(map);
 	int err = WN_ERR_NOT_FOUND;
 
-	pthread_rwlock_rdlock(&store->lock);
+	wn__lock_to_read(&store->lock, WN__LOCK_STORE);
 	if (store->family)
 		err = store->family->ops->stream(store->family, id, fn, arg);
 	if (err == WN_ERR_NOT_FOUND && store->files)
 		err = store->files->ops->stream(store->files, id, fn, arg);
 	sum_up(store);
-	pthread_rwlock_unlock(&store->lock);
+	wn__unlock_shared(&store->lock);
 	return err;
 }
 
@@ -126,13 +128,13 @@ static int store_drop(struct wn__map *map, const unsigned char *id)
 	struct store *store = to_store(map);
 	int err = WN_ERR_NOT_FOUND, files_err = WN_ERR_NOT_FOUND;
 
-	pthread_rwlock_rdlock(&store->lock);
+	wn__lock_to_read(&store->lock, WN__LOCK_STORE);
 	if (store->family)
 		err = store->family->ops->drop(store->family, id);
 	if (store->files)
 		files_err = store->files->ops->drop(store->files, id);
 	sum_up(store);
-	pthread_rwlock_unlock(&store->lock);
+	wn__unlock_shared(&store->lock);
 	return err == WN_ERR_NOT_FOUND ? files_err : err;
 }
 
@@ -142,14 +144,14 @@ static size_t store_drop_many(struct wn__map *map, const unsigned char (*ids)[WN
 	struct store *store = to_store(map);
 	size_t dropped = 0;
 
-	pthread_rwlock_rdlock(&store->lock);
+	wn__lock_to_read(&store->lock, WN__LOCK_STORE);
 	if (store->family)
 		dropped = wn__map_drop_all(store->family, ids, count);
-	/* A run is in one of the two; few are in files. */
+	/* A key list is in one of the two; few are in files. */
 	if (store->files && dropped < count)
 		dropped += wn__map_drop_all(store->files, ids, count);
 	sum_up(store);
-	pthread_rwlock_unlock(&store->lock);
+	wn__unlock_shared(&store->lock);
 	return dropped;
 }
 
@@ -185,12 +187,12 @@ static int store_list(struct wn__map *map, struct wn__keylist_info **infosp, siz
 
 	*infosp = NULL;
 	*countp = 0;
-	pthread_rwlock_rdlock(&store->lock);
+	wn__lock_to_read(&store->lock, WN__LOCK_STORE);
 	if (store->family)
 		err = append_list(store->family, infosp, countp);
 	if (!err && store->files)
 		err = append_list(store->files, infosp, countp);
-	pthread_rwlock_unlock(&store->lock);
+	wn__unlock_shared(&store->lock);
 	if (err) {
 		free(*infosp);
 		*infosp = NULL;
@@ -222,7 +224,7 @@ static const struct wn__map_ops store_ops = {
 	.destroy = store_destroy,
 };
 
-static int open_files(struct store *store, const struct wn__place *place)
+static int open_files(struct store *store, const struct wn__store_place *place)
 {
 	struct wn__sidecar_options options = {.read_only = place->read_only};
 	int err;
@@ -234,13 +236,13 @@ static int open_files(struct store *store, const struct wn__place *place)
 	return place->read_only ? 0 : err;
 }
 
-int wn__store_open(const struct wn__place *place, struct wn__map **runsp)
+int wn__store_open(const struct wn__store_place *place, struct wn__map **mapp)
 {
 	struct store *store = wn__calloc(1, sizeof(*store));
 	const char *scratch = place->read_only ? NULL : place->directory;
 	int err;
 
-	*runsp = NULL;
+	*mapp = NULL;
 	if (!store)
 		return ENOMEM;
 	store->base.ops = &store_ops;
@@ -259,7 +261,7 @@ int wn__store_open(const struct wn__place *place, struct wn__map **runsp)
 		return err;
 	}
 	sum_up(store);
-	*runsp = &store->base;
+	*mapp = &store->base;
 	return 0;
 }
 
@@ -267,10 +269,10 @@ void wn__store_leave_family(struct wn__map *map)
 {
 	struct store *store = to_store(map);
 
-	pthread_rwlock_wrlock(&store->lock);
+	wn__lock_to_write(&store->lock, WN__LOCK_STORE);
 	wn__map_destroy(store->family);
 	store->family = NULL;
-	pthread_rwlock_unlock(&store->lock);
+	wn__unlock_shared(&store->lock);
 }
 
 /* ---- from files into the family ----------------------------------------- */
@@ -342,16 +344,9 @@ static void move_runs(struct store *store, const struct wn__keylist_info *infos,
 	free(puts);
 }
 
-static int compare_numbers(const void *a, const void *b)
-{
-	uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
-
-	return left < right ? -1 : left > right;
-}
-
 bool wn__is_table(uint64_t number, const uint64_t *tables, size_t count)
 {
-	return bsearch(&number, tables, count, sizeof(number), compare_numbers);
+	return bsearch(&number, tables, count, sizeof(number), wn__compare_numbers);
 }
 
 static int compare_infos(const void *a, const void *b)
@@ -361,7 +356,7 @@ static int compare_infos(const void *a, const void *b)
 	return memcmp(left->list.id, right->list.id, WN_BLOCK_ID_SIZE);
 }
 
-/* In memory at once; one run always is. */
+/* In memory at once; one key list always is. */
 #define MAX_MOVED_KEYS (1 << 19)
 
 /* How many at the beginning belong to one table. */

@@ -1,4 +1,4 @@
-/* store.h - where a database keeps its runs: in memory, in files, or in a column family with
+/* store.h - where a database keeps its key lists: in memory, in files, or in a column family with
  * files behind it.
  *
  * A column family is gone before its database is, and the database's last flushes come in
@@ -11,7 +11,7 @@
 
 #include "reversemap/map.h"
 
-struct wn__place {
+struct wn__store_place {
 	rocksdb_t *db;
 	rocksdb_column_family_handle_t *family; /* borrowed; NULL: none */
 	const char *directory;                  /* NULL: in memory */
@@ -20,9 +20,9 @@ struct wn__place {
 };
 
 /* A store as any other. */
-int wn__store_open(const struct wn__place *place, struct wn__map **runsp);
+int wn__store_open(const struct wn__store_place *place, struct wn__map **mapp);
 
-/* Before anyone else uses the store: bring the runs that are in files into the family, if
+/* Before anyone else uses the store: bring the key lists that are in files into the family, if
  * they are those of the `count` tables, in order; drop the others. */
 void wn__store_move_in(struct wn__map *map, const uint64_t *tables, size_t count);
 

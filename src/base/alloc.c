@@ -58,6 +58,15 @@ void *wn__realloc(void *memory, size_t size)
 	return must_fail() ? NULL : realloc(memory, size ? size : 1);
 }
 
+void *wn__alloc_aligned(size_t alignment, size_t size)
+{
+	void *memory;
+
+	if (must_fail() || posix_memalign(&memory, alignment, size ? size : alignment))
+		return NULL;
+	return memory;
+}
+
 /* Only the huge pages that are wholly inside: what the last one would reach
  * beyond the table is memory that nobody asked for. */
 static void ask_for_huge_pages(void *memory, size_t size)

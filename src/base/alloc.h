@@ -6,7 +6,7 @@
 
 /* As malloc(), calloc(count, size) and realloc(): NULL when there is no memory
  * or the product overflows. Size 0 gives a unique pointer. Free with free()
- * (blocks handed to the user are free()d by him). Exported for the adapters. */
+ * (blocks handed to the user are free()d by him). */
 void *wn__alloc(size_t size);
 void *wn__calloc(size_t count, size_t size);
 void *wn__realloc(void *memory, size_t size);
@@ -18,8 +18,11 @@ void *wn__alloc_large(size_t size);
 /* The same, zeroed. */
 void *wn__alloc_table(size_t size);
 
+/* Aligned as wanted, a power of two; `size` is a multiple of it. Free with free(). */
+void *wn__alloc_aligned(size_t alignment, size_t size);
+
 /* Let the nth call from now fail (1 is the next one), that one only; 0: none.
- * For tests; not thread-safe against allocating threads. Exported for them. */
+ * For tests; not thread-safe against allocating threads. */
 void wn__alloc_fail_at(uint64_t nth);
 
 /* Calls since the last wn__alloc_fail_at(). */

@@ -121,6 +121,14 @@ WN__INLINE struct wn__fingerprint wn__split(struct wn_hash hash, uint64_t slots)
 	};
 }
 
+/* The minirun of a hash: quotient and remainder in one number. */
+WN__INLINE uint64_t wn__hash_minirun(struct wn_hash hash, uint64_t slots, unsigned remainder_bits)
+{
+	struct wn__fingerprint print = wn__split(hash, slots);
+
+	return print.quotient << remainder_bits | print.hi >> (64 - remainder_bits);
+}
+
 /* Bits [at, at + width) of the fraction, counted from its first bit; bits past
  * the 128th read as 0. 1 <= width <= 63. */
 WN__INLINE uint64_t wn__fraction_bits(uint64_t hi, uint64_t lo, unsigned at, unsigned width)

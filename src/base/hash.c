@@ -1,14 +1,11 @@
 /* hash.c - secrets, and the hashes under them. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* mkostemp() */
-#endif
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <unistd.h>
 
 #include <winnow/block.h>
 #include <winnow/error.h>
@@ -19,7 +16,9 @@
 #include "secret.h"
 #include "secret_format.h"
 
-#define TEMPORARY_SUFFIX ".XXXXXX"
+/* A point, 16 hexadecimal digits and ".new": the directory beside a database knows what a crash
+ * left behind by that (learn/home.h). */
+#define TEMPORARY_SUFFIX_SIZE 22
 
 int wn__random(void *bytes, size_t size)
 {
@@ -94,105 +93,30 @@ struct wn_hash wn_hash(const struct wn_secret *secret, const void *key, size_t s
 
 /* ---- the secret's file -------------------------------------------------- */
 
-/* Up to `size` bytes; fewer only at the end of the file. */
-static int read_all(int fd, unsigned char *bytes, size_t size, size_t *gotp)
-{
-	*gotp = 0;
-	while (*gotp < size) {
-		ssize_t got = read(fd, bytes + *gotp, size - *gotp);
-
-		if (got < 0) {
-			if (errno == EINTR)
-				continue;
-			return errno;
-		}
-		if (got == 0)
-			break;
-		*gotp += (size_t)got;
-	}
-	return 0;
-}
-
-/* The directory of `path`, cut off in place. */
-static const char *cut_to_directory(char *path)
-{
-	char *slash = strrchr(path, '/');
-
-	if (!slash)
-		return ".";
-	slash[slash == path] = '\0';
-	return path;
-}
-
-static int sync_directory(const char *directory)
-{
-	int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	int err = 0;
-
-	if (fd < 0)
-		return errno;
-	/* EINVAL: a file system that has nothing to sync in a directory. */
-	if (fsync(fd) < 0 && errno != EINVAL)
-		err = errno;
-	close(fd);
-	return err;
-}
-
-/* mkostemp() makes a new file, with mode 0600 at most. */
-static int write_temporary(char *name, const unsigned char *bytes, size_t size)
-{
-	int fd = mkostemp(name, O_CLOEXEC);
-	int err;
-
-	if (fd < 0)
-		return errno;
-	err = wn__write_all(fd, bytes, size);
-	if (!err && fsync(fd) < 0)
-		err = errno;
-	if (close(fd) < 0 && !err)
-		err = errno;
-	if (err)
-		unlink(name);
-	return err;
-}
-
 int wn_secret_save(const struct wn_secret *secret, const char *path)
 {
 	unsigned char file[WN__SECRET_FILE_SIZE];
-	size_t size = strlen(path) + sizeof(TEMPORARY_SUFFIX);
-	char *name = wn__alloc(size);
-	int err;
+	size_t size = strlen(path) + TEMPORARY_SUFFIX_SIZE;
+	char *temporary = wn__alloc(size);
+	uint64_t number;
+	int err = temporary ? wn__random(&number, sizeof(number)) : ENOMEM;
 
-	if (!name)
-		return ENOMEM;
-	snprintf(name, size, "%s%s", path, TEMPORARY_SUFFIX);
-	wn__secret_file_write(file, secret->seed);
-	err = write_temporary(name, file, sizeof(file));
-	if (err)
-		goto err;
-	if (rename(name, path) < 0) {
-		err = errno;
-		unlink(name);
-		goto err;
+	if (!err) {
+		snprintf(temporary, size, "%s.%016" PRIx64 ".new", path, number);
+		wn__secret_file_write(file, secret->seed);
+		err = wn__file_replace(AT_FDCWD, path, temporary, file, sizeof(file));
 	}
-	err = sync_directory(cut_to_directory(name));
-err:
-	free(name);
+	free(temporary);
 	return err;
 }
 
 int wn_secret_load(const char *path, struct wn_secret **secretp)
 {
 	unsigned char file[WN__SECRET_FILE_SIZE + 1]; /* one more shows a file too long */
-	size_t size = 0;
-	int fd, err;
+	size_t size;
+	int err = wn__file_read_some(AT_FDCWD, path, file, sizeof(file), &size);
 
 	*secretp = NULL;
-	err = wn__file_open_read(AT_FDCWD, path, &fd);
-	if (err)
-		return err;
-	err = read_all(fd, file, sizeof(file), &size);
-	close(fd);
 	if (err)
 		return err;
 	if (size < WN__SECRET_FILE_SIZE || !wn__secret_file_has_magic(file))

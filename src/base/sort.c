@@ -17,6 +17,13 @@
 #define MAX_SECOND_BITS 16
 #define CROWD 24 /* hashes in one place of the second pass: far beyond chance */
 
+int wn__compare_numbers(const void *a, const void *b)
+{
+	uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+
+	return left < right ? -1 : left > right;
+}
+
 static bool less(struct wn_hash a, struct wn_hash b)
 {
 	return a.hi < b.hi || (a.hi == b.hi && a.lo < b.lo);

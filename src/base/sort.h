@@ -4,6 +4,9 @@
 
 #include <winnow/hash.h>
 
+/* Two uint64_t, for qsort() and bsearch(). */
+int wn__compare_numbers(const void *a, const void *b);
+
 /* Sort `count` hashes in ascending order. ENOMEM leaves them as they were. */
 int wn__sort_hashes(struct wn_hash *hashes, size_t count);
 

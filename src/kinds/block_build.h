@@ -19,15 +19,13 @@ struct wn__block_writer {
 	unsigned char *block; /* malloc()ed; NULL before begin */
 	size_t size;
 	size_t payload_size;
-	bool tiny;
 	struct wn__id_row *row; /* set after begin; NULL: the id is all random */
 };
 
-/* Allocate a block with `payload_size` zeroed bytes of payload. A payload of
- * more than 64 KiB gets the full form even if `tiny`. *payloadp is 8-byte
- * aligned. In every finished block, tiny or not, at least 8 readable
- * bytes follow the payload. */
-int wn__block_begin(struct wn__block_writer *writer, bool tiny, size_t payload_size,
+/* Allocate a block with `payload_size` zeroed bytes of payload. *payloadp is
+ * 8-byte aligned. In every finished block at least 8 readable bytes follow the
+ * payload. */
+int wn__block_begin(struct wn__block_writer *writer, size_t payload_size,
 		    unsigned char **payloadp);
 
 /* Write header, checksums and trailer around the payload. `params` is

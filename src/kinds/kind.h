@@ -2,7 +2,7 @@
  *
  * A kind turns sorted hashes into a payload, and answers queries over a payload.
  * Header, checksums, secret, options syntax, sorting and de-duplication are not
- * its business: src/filter.c and src/block.c do these once for all kinds. */
+ * its business: builder.c, filter.c and block.c do these once for all kinds. */
 #ifndef WN_KINDS_KIND_H
 #define WN_KINDS_KIND_H
 
@@ -11,8 +11,9 @@
 #include <winnow/hash.h>
 
 #include "clusters.h"
+#include "shape.h"
 
-struct wn__shape; /* learned.h */
+struct wn__small_form;
 
 /* The values an options string can set. Every kind names its own in a table;
  * a kind reads its values from wn__config.values[] by index into that table. */
@@ -43,7 +44,6 @@ struct wn__build_input {
 	/* What a "maybe" to each of them costs, above 0: the sum of what was given for
 	 * this hash. NULL for kinds that do not want them: they deny each of them anyway. */
 	const double *costs;
-	bool tiny; /* short header, see block.h */
 };
 
 /* A kind asks for its payload's memory with wn__block_begin() (block_build.h). */
@@ -67,14 +67,22 @@ struct wn_filter {
 	size_t block_size;
 };
 
+/* How filters learn after they were built. Nothing is built again at run time: a block's bytes
+ * never change, and what is learned lies beside it. */
+enum wn__learning {
+	WN__LEARNS_NOT,
+	/* By lessons (learn/lessons.h): kinds with fingerprints (shape() and query_from()) by
+	 * fingerprint, others in the plain shape by minirun. */
+	WN__LEARNS_BY_LESSON
+};
+
 struct wn__kind {
-	unsigned id;
-	const char *name;
+	unsigned id;      /* as it stands in blocks: 1 to 255, or 15 with a small form */
+	const char *name; /* as it stands in options strings, without a colon */
 	const struct wn__option *options;
 	size_t option_count;
 
-	/* Its filters learn after they were built, by lessons beside the block (learned.h). */
-	bool learns;
+	enum wn__learning learns;
 
 	/* build() heeds what each negative costs. New filters are then also told of missing
 	 * keys that are asked for often, though no filter was wrong about them. */
@@ -98,34 +106,38 @@ struct wn__kind {
 
 	/* Kinds with fingerprints: how a block takes hashes apart, and the first fingerprint
 	 * that matches from `rank` on. Both NULL for kinds without: the matches of their
-	 * query are never known, and their lessons go by the plain shape (runs.h). */
+	 * query are never known, and their lessons go by the plain shape (shape.h). */
 	void (*shape)(const struct wn_block_info *info, struct wn__shape *shapep);
 	wn__query_from_fn *query_from;
 
-	/* Extend what matched, with bits of `stored`. A block's bytes never change:
-	 * kinds whose learned state lives beside the block return WN_ERR_READONLY. */
-	int (*adapt)(struct wn_filter *filter, struct wn_hash stored, struct wn_hash query,
-		     const struct wn_match *match);
-
-	/* Fill in what the generic part does not know: slots, extensions, rates. */
+	/* Fill in what the generic part does not know: the expected rate, and facts. */
 	void (*describe)(const struct wn_filter *filter, struct wn_filter_info *infop);
 
 	/* As wn__filter_clusters() (clusters.h); NULL for a kind that has none. */
 	int (*clusters)(const struct wn_filter *filter, wn__cluster_fn *visit, void *context);
+
+	/* Filters of a few dozen keys, without a block (small.h); NULL: no small form. */
+	const struct wn__small_form *small;
 };
 
-/* All kinds, NULL-terminated: a new kind adds its line in src/filter.c. */
-extern const struct wn__kind *const wn__kinds[];
+/* A new kind adds its line in kinds.c. */
 extern const struct wn__kind wn__kind_aqf;
 extern const struct wn__kind wn__kind_sscf;
 
+/* All kinds by number, from 0 on; NULL: there are no more. The first is the default. */
+const struct wn__kind *wn__kind_at(size_t index);
 const struct wn__kind *wn__kind_by_id(unsigned id); /* NULL if there is none */
 
-/* The number of the kind that the options are for. For adapters. */
-unsigned wn__config_kind(const struct wn_config *config);
+/* Add a kind, which is borrowed for as long as the process lives. For tests and for kinds outside
+ * of this library. Not thread-safe: before anything else of the library is used. WN_ERR_INVALID:
+ * a function is missing, or id or name are taken or not allowed; ENOSPC: there are too many. */
+int wn__kind_register(const struct wn__kind *kind);
 
 /* Does this kind want costs? */
 bool wn__config_wants_costs(const struct wn_config *config);
+
+/* Add a fact to an array of WN_FILTER_FACTS; for describe(). */
+void wn__add_fact(struct wn_filter_fact *facts, unsigned *countp, const char *name, double value);
 
 /* The kind's defaults, nothing given. */
 void wn__config_init(struct wn_config *config, const struct wn__kind *kind);

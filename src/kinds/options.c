@@ -90,8 +90,8 @@ static int refuse_kind(struct message *message, struct piece name)
 	say(message, "unknown filter kind ");
 	say_quoted(message, name);
 	say(message, "; the kinds are:");
-	for (const struct wn__kind *const *kind = wn__kinds; *kind; kind++)
-		say(message, "%s %s", kind == wn__kinds ? "" : ",", (*kind)->name);
+	for (size_t i = 0; wn__kind_at(i); i++)
+		say(message, "%s %s", i ? "," : "", wn__kind_at(i)->name);
 	return WN_ERR_OPTION;
 }
 
@@ -258,11 +258,12 @@ static struct piece cut(struct piece *rest, char separator)
 
 static const struct wn__kind *find_kind(struct piece name)
 {
-	for (const struct wn__kind *const *kind = wn__kinds; *kind; kind++) {
-		if (is_named(name, (*kind)->name))
-			return *kind;
-	}
-	return NULL;
+	const struct wn__kind *kind;
+
+	for (size_t i = 0; (kind = wn__kind_at(i)); i++)
+		if (is_named(name, kind->name))
+			break;
+	return kind;
 }
 
 static int set_value(struct wn_config *config, size_t index, struct piece value,

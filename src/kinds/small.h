@@ -3,23 +3,24 @@
  * LevelDB makes a filter for every data block, of 36 keys on average. A kind that can be that
  * small has a small form beside its block: a row of bytes without header, id or checksum.
  *
- *	front      3 bytes: the kind, 4 bits; bits 0 to 9 of the secret's id; bits 10 to 19 of it,
- *	           added bit by bit to the filter's size (1,023 if it is 1,023 or more)
- *	...        the kind's own
+ *	front      3 bytes: bits 0 to 9 of the secret's id; bits 10 to 19 of it, added bit by bit
+ *	           to the filter's size (1,023 if it is more); the kind, 4 bits
  *	size       3 bytes, if the filter has 1,023 bytes or more
+ *	...        the kind's own
  *	last byte  128, and seven bits of the kind's own
  *
  * The last byte is more than 30: LevelDB's own filters take such a filter for one of a later
  * version and say "maybe". The front tells a filter under another secret from ours, and one that
  * was cut off from one that is whole: all else is derived from the size, and bits in the wrong
- * places would deny keys.
+ * places would deny keys. The size field stands in front, too, so that a cut never moves other
+ * bytes into its place.
  *
  * The first filter of a table may have a header in front, which makes the table known: what its
  * filters learn is found under the table's id (learn/small_table.h).
  *
- *	front      3 bytes, as above; the kind is 0, the size that of all
+ *	front      3 bytes, as above; the kind is 0, the size that of all, and there is no field
  *	id         16 bytes, drawn at random for each table
- *	secret     8 bytes of a digest of the secret
+ *	secret     8 bytes, wn__small_secret_sum()
  *	...        a whole filter
  *
  * Thread safety: bytes that do not change. */
@@ -31,6 +32,9 @@
 #include <winnow/filter.h>
 #include <winnow/hash.h>
 
+#include "base/bits.h"
+#include "base/bytes.h"
+
 WN_BEGIN_DECLS
 
 #define WN__SMALL_FRONT 3
@@ -39,9 +43,11 @@ WN_BEGIN_DECLS
 #define WN__SMALL_HEADER 27 /* of a table: front, id, digest */
 #define WN__SMALL_LEAST_SIZE 13
 #define WN__SMALL_LAST 0x80
-#define WN__SMALL_MAX_KEYS (UINT32_C(1) << 24)
-#define WN__SMALL_MAX_SIZE ((size_t)1 << 28)
+#define WN__SMALL_LEVELDB_LAST 30 /* of LevelDB's own filters, at most: the number of probes */
+#define WN__SMALL_MAX_KEYS (UINT32_C(1) << 22)
+#define WN__SMALL_MAX_SIZE (((size_t)1 << 24) - 1) /* what the size field can hold */
 #define WN__SMALL_KINDS 16 /* the kind's id is its number here, too: 1 to 15 */
+#define WN__SMALL_SECRET_MASK UINT32_C(0xfffff)
 
 /* A missing key that will be asked for. */
 struct wn__small_negative {
@@ -64,24 +70,44 @@ typedef bool wn__small_query_fn(const unsigned char *bytes, size_t size, struct 
 struct wn__small_info {
 	uint32_t key_count;
 	bool counts_keys; /* false: this form does not know how many keys it has */
-	double bits_per_key;
-	unsigned fact_count; /* numbers of the kind's own, to be shown */
-	struct {
-		const char *name;
-		double value;
-	} facts[8];
+	double bits_per_key; /* 0: it does not know */
+	double expected_fpr;
+	unsigned fact_count; /* as in struct wn_filter_info */
+	struct wn_filter_fact facts[WN_FILTER_FACTS];
 };
+
+/* Where the kind's own begins in a filter of so many bytes, and how many bytes it has. */
+static inline size_t wn__small_start(size_t size)
+{
+	return WN__SMALL_FRONT + (size < WN__SMALL_LONG ? 0 : WN__SMALL_SIZE_FIELD);
+}
+
+static inline size_t wn__small_payload(size_t size)
+{
+	return size - wn__small_start(size) - 1;
+}
+
+/* A filter with so many bytes of the kind's own, or some more if there would be too few. */
+static inline size_t wn__small_size_around(size_t payload)
+{
+	size_t size = WN__SMALL_FRONT + payload + 1;
+
+	if (size < WN__SMALL_LEAST_SIZE)
+		return WN__SMALL_LEAST_SIZE;
+	return size < WN__SMALL_LONG ? size : size + WN__SMALL_SIZE_FIELD;
+}
 
 /* A kind's small form. All functions are given whole filters, front and last byte included. */
 struct wn__small_form {
 	/* Refuse options that make no sense in this form; NULL: all do. Fills `message` with a
 	 * sentence. */
 	int (*check_config)(const struct wn_config *config, char *message, size_t size);
-	/* The bytes that the filter takes with front, size field and last byte. */
+	/* The bytes that the filter takes with front, size field and last byte, by
+	 * wn__small_size_around(). */
 	size_t (*size)(const struct wn_config *config, uint32_t key_count);
-	/* Fill what is the kind's own, which is zeroed; *lastp becomes its seven bits of the last
-	 * byte. Without memory negatives are not heeded. How many of these would be false
-	 * positives otherwise, and are none. */
+	/* Fill what is the kind's own (wn__small_start(), wn__small_payload()), which is zeroed;
+	 * *lastp becomes its seven bits of the last byte. Without memory negatives are not heeded.
+	 * How many of these would be false positives otherwise, and are none. */
 	size_t (*build)(const struct wn__small_input *input, unsigned char *bytes, size_t size,
 			unsigned *lastp);
 	wn__small_query_fn *query;
@@ -94,7 +120,9 @@ struct wn__small_form {
 
 enum wn__small_claim {
 	WN__SMALL_FOREIGN, /* none of ours: LevelDB's own, most likely */
-	WN__SMALL_DAMAGED, /* ours and cut off, or under another secret, or of an unknown kind */
+	/* Ours and cut off, or under another secret, or of an unknown kind; or bytes that are no
+	 * filter of LevelDB's either. One in 1,024 of LevelDB's own is taken for one of these. */
+	WN__SMALL_DAMAGED,
 	WN__SMALL_WHOLE
 };
 
@@ -106,12 +134,35 @@ enum wn__small_claim wn__small_claims(const unsigned char *bytes, size_t size,
 /* The query functions of all kinds for this CPU, by the kind's id; NULL: no such kind. */
 wn__small_query_fn *const *wn__small_queries(void);
 
-/* The kind that the front names, whoever's filter it is; 0: a table's header. For tools. */
+/* The query function of a filter that wn__small_claims() would call whole, if it has no header and
+ * less than WN__SMALL_LONG bytes: nearly all, in few instructions. NULL: ask wn__small_claims(). */
+WN__INLINE wn__small_query_fn *wn__small_short_query(wn__small_query_fn *const *queries,
+						     const unsigned char *bytes, size_t size,
+						     uint32_t secret_id)
+{
+	uint32_t rest;
+
+	if (size < WN__SMALL_LEAST_SIZE || size >= WN__SMALL_LONG ||
+	    bytes[size - 1] < WN__SMALL_LAST)
+		return NULL;
+	rest = (get_le32(bytes) ^ (uint32_t)size << 10 ^ (secret_id & WN__SMALL_SECRET_MASK)) &
+	       0xffffff;
+	return rest & WN__SMALL_SECRET_MASK ? NULL : queries[rest >> 20];
+}
+
+/* Does the filter, of the database with this secret, say "maybe"? The long way, for those who ask
+ * one filter now and then: what is not whole says so, too. */
+bool wn__small_ask(const unsigned char *bytes, size_t size, uint32_t secret_id,
+		   struct wn_hash hash);
+
+/* For tools: the kind that the front names, whoever's filter it is, or 0 for a table's header; and
+ * the secret's id that it names, if it was not cut off. Of WN__SMALL_LEAST_SIZE bytes or more. */
 unsigned wn__small_kind(const unsigned char *bytes);
+uint32_t wn__small_named_secret(const unsigned char *bytes, size_t size);
 
 struct wn__small_header {
 	unsigned char id[WN_BLOCK_ID_SIZE];
-	uint64_t secret_sum; /* digest of the secret: wn__small_secret_sum() */
+	uint64_t secret_sum; /* wn__small_secret_sum() */
 };
 
 /* The header of a table's first filter. False: it has none, or was cut off. */
@@ -134,7 +185,7 @@ int wn__small_build(const struct wn__small_input *input, uint32_t secret_id,
  * sentence in `message`. */
 int wn__small_check_config(const struct wn_config *config, char *message, size_t size);
 
-/* The short id of a secret, from its 32 bytes. */
+/* The short id of a secret, 20 bits, from its 32 bytes. */
 uint32_t wn__small_secret_id(const struct wn_secret *secret);
 /* A digest of the secret and, where keys are changed before they are hashed, of that. */
 uint64_t wn__small_secret_sum(const struct wn_secret *secret, bool canonical);

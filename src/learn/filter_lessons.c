@@ -5,7 +5,7 @@
  * has its turn, as in the living filter. Only when none is left the answer is "no".
  *
  * A kind without fingerprints only says "maybe". Its keys lie in the miniruns of the plain
- * shape (runs.h) all the same, and so does the query. The lessons may know how many stored
+ * shape (kinds/shape.h) all the same, and so does the query. The lessons may know how many stored
  * keys there are in the query's minirun, and how each of them goes on. If all of them go on
  * differently the query is none of them, and the answer is "no". A stored key is never
  * denied: its own rank agrees with every lesson on it. */
@@ -16,30 +16,12 @@
 #include "base/bits.h"
 #include "kinds/kind.h"
 #include "lessons_internal.h"
-#include "reversemap/map.h"
-
-struct wn__shape wn__block_shape(const struct wn_block_info *info, const struct wn__kind *kind)
-{
-	struct wn__shape shape = {
-		.slots = info->key_count ? info->key_count : 1,
-		.remainder_bits = WN__PLAIN_REMAINDER_BITS,
-	};
-
-	if (kind->shape)
-		kind->shape(info, &shape);
-	return shape;
-}
 
 static struct wn__tail tail_of(struct wn__fingerprint print, unsigned remainder_bits)
 {
 	wn__u128 tail = ((wn__u128)print.hi << 64 | print.lo) << remainder_bits;
 
 	return (struct wn__tail){(uint64_t)(tail >> 64), (uint64_t)tail};
-}
-
-static uint64_t minirun_of(struct wn__fingerprint print, unsigned remainder_bits)
-{
-	return print.quotient << remainder_bits | print.hi >> (64 - remainder_bits);
 }
 
 static bool are_lessons_of(const struct wn__lessons *lessons, const struct wn_filter *filter)
@@ -51,8 +33,7 @@ int wn__filter_lessons(struct wn__registry *registry, const struct wn_filter *fi
 		       struct wn__lessons **lessonsp)
 {
 	*lessonsp = NULL;
-	/* A tiny block's id is the hash of its bytes, which filters of other keys may share. */
-	if (!filter->kind->learns || filter->info.tiny)
+	if (filter->kind->learns != WN__LEARNS_BY_LESSON)
 		return WN_ERR_READONLY;
 	return wn__registry_acquire(registry, filter->info.id,
 				   wn__block_shape(&filter->info, filter->kind), lessonsp);
@@ -81,13 +62,22 @@ static bool __attribute__((noinline)) ask_lessons(const struct wn_filter *filter
 	return true;
 }
 
+bool wn__lessons_deny(const struct wn__lessons *lessons, uint64_t minirun, struct wn_hash hash)
+{
+	const struct wn__shape *shape = &lessons->shape;
+
+	return wn__lessons_refute_minirun(lessons, minirun,
+					  tail_of(wn__split(hash, shape->slots),
+						  shape->remainder_bits));
+}
+
 /* Where the query is in the plain shape. */
 static struct wn_match place_of(const struct wn_filter *filter, struct wn_hash hash)
 {
 	struct wn__shape shape = wn__block_shape(&filter->info, filter->kind);
 
 	return (struct wn_match){
-		.minirun = minirun_of(wn__split(hash, shape.slots), shape.remainder_bits),
+		.minirun = wn__hash_minirun(hash, shape.slots, shape.remainder_bits),
 		.known = true,
 	};
 }
@@ -127,7 +117,8 @@ static struct pair compare(const struct wn__lessons *lessons, struct wn_hash sto
 	struct wn__tail its = tail_of(other, bits);
 	struct pair pair = {
 		.stored = tail_of(ours, bits),
-		.fits = minirun_of(ours, bits) == minirun && minirun_of(other, bits) == minirun,
+		.fits = wn__hash_minirun(stored, lessons->shape.slots, bits) == minirun &&
+			wn__hash_minirun(query, lessons->shape.slots, bits) == minirun,
 	};
 
 	while (pair.piece < WN__PIECES &&
@@ -167,11 +158,10 @@ int wn__lessons_learn(struct wn__lessons *lessons, struct wn_hash stored, struct
 int wn__lessons_learn_minirun(struct wn__lessons *lessons, const struct wn_hash *stored,
 			      uint32_t count, struct wn_hash query, uint64_t minirun)
 {
-	struct wn__fingerprint print = wn__split(query, lessons->shape.slots);
 	struct pair pair;
 	int err = 0;
 
-	if (minirun_of(print, lessons->shape.remainder_bits) != minirun)
+	if (wn__hash_minirun(query, lessons->shape.slots, lessons->shape.remainder_bits) != minirun)
 		return WN_ERR_MISMATCH;
 	if (count > WN__MAX_RANK)
 		return WN_ERR_RANGE;
@@ -185,26 +175,4 @@ int wn__lessons_learn_minirun(struct wn__lessons *lessons, const struct wn_hash 
 	}
 	/* Last: readers believe the pieces only with the number of keys. */
 	return err ? err : wn__lessons_add(lessons, minirun, wn__lesson_of_count(count), false);
-}
-
-/* Is the fingerprint at the match's rank one that `stored` matches? */
-static bool fits_fingerprint(const struct wn_filter *filter, struct wn_hash stored,
-			     const struct wn_match *match)
-{
-	struct wn_match found;
-
-	return filter->kind->query_from(filter->state, stored, match->rank, &found) &&
-	       found.known && found.minirun == match->minirun && found.rank == match->rank;
-}
-
-int wn__filter_learn(const struct wn_filter *filter, struct wn__lessons *lessons,
-		     struct wn_hash stored, struct wn_hash query, const struct wn_match *match)
-{
-	if (!filter->kind->learns || !filter->kind->query_from)
-		return WN_ERR_READONLY;
-	if (!match->known)
-		return WN_ERR_NOT_FOUND;
-	if (!are_lessons_of(lessons, filter) || !fits_fingerprint(filter, stored, match))
-		return WN_ERR_MISMATCH;
-	return wn__lessons_learn(lessons, stored, query, match);
 }

@@ -1,4 +1,4 @@
-/* learn.c - what a database's filters learn from; see engine.h. */
+/* learn.c - what a database's filters learn from; see learn.h. */
 #include <errno.h>
 #include <float.h>
 #include <math.h>
@@ -8,10 +8,9 @@
 #include <winnow/error.h>
 
 #include "base/alloc.h"
-#include "base/bytes.h"
-#include "learn.h"
-#include "base/ids.h"
+#include "base/secret.h"
 #include "kinds/kind.h"
+#include "learn_internal.h"
 
 #define QUEUE_LENGTH 4096
 #define SAVE_MS 1000
@@ -24,31 +23,64 @@
 
 /* ---- making and freeing -------------------------------------------------- */
 
-static void free_engine(struct wn__learn *learn)
+static void free_learn(struct wn__learn *learn)
 {
 	wn__worker_fini(learn);
 	free(learn->reported);
-	wn__hot_destroy(learn->hot);
+	wn__popular_destroy(learn->popular);
+	wn__missing_destroy(learn->missing);
 	wn__negatives_destroy(learn->negatives);
 	wn__registry_destroy(learn->registry);
+	wn_secret_destroy((struct wn_secret *)learn->secret);
 	free(learn);
 }
 
-static int open_learned(struct wn__learn *learn, const struct wn__learn_options *options)
+static int open_registry(struct wn__learn *learn, const struct wn__learn_options *options)
 {
 	if (options->name)
 		return wn__registry_open(options->name, options->learned_bytes, &learn->registry);
 	return wn__registry_create(options->learned_bytes, &learn->registry);
 }
 
+/* What new filters are told of missing keys: by key, or by hash, and then of popular ones, too,
+ * if they heed costs. */
+static int make_negatives(struct wn__learn *learn, const struct wn__learn_options *options)
+{
+	int err;
+
+	if (options->keeps_missing_keys)
+		return wn__missing_create(options->missing_keys, learn->secret, options->compare,
+					  options->compare_arg, &learn->missing);
+	err = wn__negatives_create(NULL, wn_secret_seed(learn->secret), &learn->negatives);
+	if (!err && options->config && wn__config_wants_costs(options->config))
+		err = wn__popular_create(&learn->popular);
+	return err;
+}
+
+static int fill(struct wn__learn *learn, const struct wn__learn_options *options,
+		const struct wn_secret *secret)
+{
+	struct wn_secret *copy;
+	int err = wn_secret_create(wn_secret_seed(secret), &copy);
+
+	if (err)
+		return err;
+	learn->secret = copy;
+	learn->background = options->background;
+	learn->save_ms = options->save_ms ? options->save_ms : SAVE_MS;
+	learn->reported = wn__calloc(REPORTED_TAGS, sizeof(*learn->reported));
+	err = learn->reported ? open_registry(learn, options) : ENOMEM;
+	return err ? err : make_negatives(learn, options);
+}
+
 int wn__learn_create(const struct wn__learn_options *options, const struct wn_secret *secret,
-		      struct wn__learn **enginep)
+		     struct wn__learn **learnp)
 {
 	struct wn__learn *learn = wn__alloc_table(sizeof(*learn));
 	size_t queue_length = 0;
 	int err;
 
-	*enginep = NULL;
+	*learnp = NULL;
 	if (!learn)
 		return ENOMEM;
 	if (options->background)
@@ -59,19 +91,12 @@ int wn__learn_create(const struct wn__learn_options *options, const struct wn_se
 		return err;
 	}
 	atomic_store_explicit(&learn->references, 1, memory_order_relaxed);
-	learn->background = options->background;
-	learn->save_ms = options->save_ms ? options->save_ms : SAVE_MS;
-	learn->reported = wn__calloc(REPORTED_TAGS, sizeof(*learn->reported));
-	err = learn->reported ? open_learned(learn, options) : ENOMEM;
-	if (!err)
-		err = wn__negatives_create(NULL, wn_secret_seed(secret), &learn->negatives);
-	if (!err && options->config && wn__config_wants_costs(options->config))
-		err = wn__hot_create(&learn->hot);
+	err = fill(learn, options, secret);
 	if (err) {
-		free_engine(learn);
+		free_learn(learn);
 		return err;
 	}
-	*enginep = learn;
+	*learnp = learn;
 	return 0;
 }
 
@@ -86,59 +111,33 @@ void wn__learn_release(struct wn__learn *learn)
 	if (!learn)
 		return;
 	if (atomic_fetch_sub_explicit(&learn->references, 1, memory_order_acq_rel) == 1)
-		free_engine(learn);
+		free_learn(learn);
+}
+
+struct wn__registry *wn__learn_registry(struct wn__learn *learn)
+{
+	return learn->registry;
 }
 
 /* ---- statistics --------------------------------------------------------- */
 
-void wn__learn_count(struct wn__learn *learn, enum wn__learn_counter counter, uint64_t more)
-{
-	static atomic_uint threads;
-	static _Thread_local unsigned stripe;
-
-	if (stripe == 0)
-		stripe = 1 + atomic_fetch_add_explicit(&threads, 1, memory_order_relaxed) %
-				     WN__LEARN_STRIPES;
-	atomic_fetch_add_explicit(&learn->stripes[stripe - 1].counters[counter], more,
-				  memory_order_relaxed);
-}
-
-uint64_t wn__learn_counted(struct wn__learn *learn, enum wn__learn_counter counter)
-{
-	uint64_t sum = 0;
-
-	for (unsigned i = 0; i < WN__LEARN_STRIPES; i++)
-		sum += atomic_load_explicit(&learn->stripes[i].counters[counter],
-					    memory_order_relaxed);
-	return sum;
-}
-
-void wn__learn_describe(struct wn__learn *learn, struct wn__learn_stats *statsp)
+void wn__learn_describe(struct wn__learn *learn, struct wn_stats *statsp)
 {
 	struct wn__registry_stats registry;
-	struct wn__negatives_stats negatives;
+	struct wn__negatives_stats negatives = {0};
 
-	*statsp = (struct wn__learn_stats){0};
 	wn__registry_describe(learn->registry, &registry);
-	wn__negatives_describe(learn->negatives, &negatives);
+	if (learn->negatives)
+		wn__negatives_describe(learn->negatives, &negatives);
+	wn__metrics_sum(&learn->metrics, statsp);
 	wn__worker_describe(learn, statsp);
-	statsp->negatives = negatives.count;
-	statsp->lessons_dropped = registry.dropped_lessons + registry.refused;
-	statsp->repeated_false_positives = wn__learn_counted(learn, WN__REPEATED_FALSE_POSITIVES);
-	statsp->lookups = wn__learn_counted(learn, WN__LOOKUPS);
-	statsp->lookups_discarded = wn__learn_counted(learn, WN__LOOKUPS_DISCARDED);
-	statsp->positives = wn__learn_counted(learn, WN__POSITIVES);
-	statsp->false_positives = wn__learn_counted(learn, WN__FALSE_POSITIVES);
-	statsp->adaptations = wn__learn_counted(learn, WN__ADAPTATIONS);
-	statsp->unfixable = wn__learn_counted(learn, WN__UNFIXABLE);
-	statsp->map_misses = wn__learn_counted(learn, WN__MAP_MISSES);
-	statsp->queue_drops = wn__learn_counted(learn, WN__QUEUE_DROPS);
-	statsp->runs_stored = wn__learn_counted(learn, WN__RUNS_STORED);
-	statsp->runs_lost = wn__learn_counted(learn, WN__RUNS_LOST);
-	statsp->runs_retired = wn__learn_counted(learn, WN__RUNS_RETIRED);
-	statsp->carried_over = wn__learn_counted(learn, WN__CARRIED_OVER);
-	statsp->lessons = registry.lessons;
-	statsp->learned_bytes = registry.bytes;
+	statsp->negatives += negatives.count;
+	statsp->negatives_bytes += negatives.bytes;
+	if (learn->missing)
+		statsp->negatives_bytes += wn__missing_bytes(learn->missing);
+	statsp->lessons += registry.lessons;
+	statsp->learned_bytes += registry.bytes;
+	statsp->lessons_dropped += registry.dropped_lessons + registry.refused;
 }
 
 /* ---- learning ----------------------------------------------------------- */
@@ -146,22 +145,22 @@ void wn__learn_describe(struct wn__learn *learn, struct wn__learn_stats *statsp)
 /* The stored keys of the match's minirun from its rank on, as long as known bits tell them from
  * the query. 0: up to the minirun's end, and WN__MAP_NO_PLACE proved that it is the end.
  * WN_ERR_UNFIXABLE: the next one cannot be told from the query, or there are too many. */
-static int collect_stored(struct wn__learn *learn, const struct wn__trace_entry *entry,
+static int collect_stored(struct wn__learn *learn, const struct wn__positive *positive,
 			  struct wn_hash *stored, uint32_t *countp)
 {
-	const struct wn_match *match = &entry->match;
+	const struct wn_match *match = &positive->match;
 	struct wn__keylist_entry found[MAX_RANKS];
 	size_t count;
-	int err = wn__worker_lookup(learn, &entry->filter, match->minirun, match->rank, found,
+	int err = wn__worker_lookup(learn, &positive->list, match->minirun, match->rank, found,
 				    MAX_RANKS, &count);
 
-	/* Not waiting to be stored: then it is stored, or is not to be had. */
+	/* Not waiting to be stored: then it is stored, or unavailable. */
 	if (err == WN_ERR_NOT_FOUND)
-		err = wn__map_lookup_minirun(learn->map, &entry->filter, match->minirun,
-					      match->rank, found, MAX_RANKS, &count);
+		err = wn__map_lookup_minirun(learn->map, &positive->list, match->minirun,
+					     match->rank, found, MAX_RANKS, &count);
 	for (*countp = 0; *countp < count; ++*countp) {
-		if (!wn__keylist_entry_tells(&entry->filter, &found[*countp], entry->hash,
-					 WN__PIECE_BITS))
+		if (!wn__keylist_entry_tells(&positive->list, &found[*countp], positive->hash,
+					     WN__PIECE_BITS))
 			return WN_ERR_UNFIXABLE;
 		stored[*countp] = found[*countp].hash;
 	}
@@ -172,15 +171,15 @@ static int collect_stored(struct wn__learn *learn, const struct wn__trace_entry 
 
 /* With the match refuted, the minirun's next fingerprint would have its turn in the next
  * lookup: the ranks behind it are dealt with as well, as far as there are any. */
-static int learn_ranks(struct wn__lessons *lessons, const struct wn__trace_entry *entry,
+static int learn_ranks(struct wn__lessons *lessons, const struct wn__positive *positive,
 		       const struct wn_hash *stored, uint32_t count)
 {
-	struct wn_match match = entry->match;
-	int err = wn__lessons_learn(lessons, stored[0], entry->hash, &match);
+	struct wn_match match = positive->match;
+	int err = wn__lessons_learn(lessons, stored[0], positive->hash, &match);
 
 	for (uint32_t i = 1; i < count && !err; i++) {
 		match.rank++;
-		if (wn__lessons_learn(lessons, stored[i], entry->hash, &match))
+		if (wn__lessons_learn(lessons, stored[i], positive->hash, &match))
 			break;
 	}
 	return err;
@@ -189,18 +188,18 @@ static int learn_ranks(struct wn__lessons *lessons, const struct wn__trace_entry
 /* A filter with fingerprints is told how those go on that matched. One without is told of
  * all keys of the minirun, and that there are no others: not one may be missing. */
 static int teach(struct wn__learn *learn, struct wn__lessons *lessons,
-		 const struct wn__trace_entry *entry)
+		 const struct wn__positive *positive)
 {
 	struct wn_hash stored[MAX_RANKS];
 	uint32_t count;
-	int err = collect_stored(learn, entry, stored, &count);
+	int err = collect_stored(learn, positive, stored, &count);
 
-	if (entry->filter.plain)
+	if (positive->list.plain)
 		return err ? err :
-			     wn__lessons_learn_minirun(lessons, stored, count, entry->hash,
-						       entry->match.minirun);
+			     wn__lessons_learn_minirun(lessons, stored, count, positive->hash,
+						       positive->match.minirun);
 	if (count > 0)
-		return learn_ranks(lessons, entry, stored, count);
+		return learn_ranks(lessons, positive, stored, count);
 	return err ? err : WN_ERR_NOT_FOUND;
 }
 
@@ -209,10 +208,10 @@ static int teach(struct wn__learn *learn, struct wn__lessons *lessons,
 
 static void tell_charge(struct wn__learn *learn)
 {
-	struct wn__learn_stats stats;
+	struct wn__registry_stats stats;
 
-	wn__learn_describe(learn, &stats);
-	learn->charge(learn->charge_arg, stats.learned_bytes);
+	wn__registry_describe(learn->registry, &stats);
+	learn->charge(learn->charge_arg, stats.bytes);
 }
 
 void wn__learn_charge(struct wn__learn *learn, wn__charge_fn *charge, void *arg)
@@ -223,32 +222,32 @@ void wn__learn_charge(struct wn__learn *learn, wn__charge_fn *charge, void *arg)
 		tell_charge(learn);
 }
 
-static void learn_from(struct wn__learn *learn, const struct wn__trace_entry *entry)
+static void learn_and_count(struct wn__learn *learn, const struct wn__positive *positive)
 {
-	const struct wn__keylist *filter = &entry->filter;
-	struct wn__shape shape = {filter->slots, filter->remainder_bits};
+	const struct wn__keylist *list = &positive->list;
+	struct wn__shape shape = {list->slots, list->remainder_bits};
 	struct wn__lessons *lessons = NULL;
 	int err = WN_ERR_NOT_FOUND;
 
-	if (entry->match.known && learn->map)
-		err = wn__registry_acquire(learn->registry, filter->id, shape, &lessons);
+	if (positive->match.known && learn->map)
+		err = wn__registry_acquire(learn->registry, list->id, shape, &lessons);
 	if (!err)
-		err = teach(learn, lessons, entry);
+		err = teach(learn, lessons, positive);
 	if (!err)
-		wn__learn_count(learn, WN__ADAPTATIONS, 1);
+		wn__count(&learn->metrics, adaptations, 1);
 	else if (err == WN_ERR_UNFIXABLE)
-		wn__learn_count(learn, WN__UNFIXABLE, 1);
+		wn__count(&learn->metrics, unfixable, 1);
 	else if (err != WN_ERR_FULL) /* the registry counts what the budget refuses */
-		wn__learn_count(learn, WN__MAP_MISSES, 1);
+		wn__count(&learn->metrics, reversemap_misses, 1);
 	/* If only the budget was in the way, the next filter may still do better. */
-	if (lessons && (!err || err == WN_ERR_FULL))
-		wn__negatives_add(learn->negatives, filter->secret_id, entry->hash, 1);
+	if (learn->negatives && lessons && (!err || err == WN_ERR_FULL))
+		wn__negatives_add(learn->negatives, list->secret_id, positive->hash, 1);
 	wn__lessons_release(lessons);
 }
 
-void wn__learn_learn(struct wn__learn *learn, const struct wn__trace_entry *entry)
+void wn__learn_from(struct wn__learn *learn, const struct wn__positive *positive)
 {
-	learn_from(learn, entry);
+	learn_and_count(learn, positive);
 	if (learn->charge &&
 	    atomic_fetch_add_explicit(&learn->learned_since, 1, memory_order_relaxed) %
 				    CHARGE_EVERY == CHARGE_EVERY - 1)
@@ -258,85 +257,97 @@ void wn__learn_learn(struct wn__learn *learn, const struct wn__trace_entry *entr
 /* The place of a false positive among those that are remembered. An older one may have taken
  * it: then it counts as new. */
 static struct wn__reported *find_reported(struct wn__learn *learn,
-					  const struct wn__trace_entry *entry, uint64_t *tagp)
+					  const struct wn__positive *positive, uint64_t *tagp)
 {
-	uint64_t tag = entry->hash.lo ^ wn__id_hash(entry->filter.id);
+	uint64_t tag = positive->hash.lo ^ wn__id_hash(positive->list.id);
 
 	*tagp = tag | 1; /* 0 is an empty place */
 	return &learn->reported[tag % REPORTED_TAGS];
 }
 
 /* Was the same false positive dealt with before this lookup began? */
-static bool is_repeated(struct wn__learn *learn, const struct wn__trace_entry *entry)
+static bool is_repeated(struct wn__learn *learn, const struct wn__positive *positive,
+			uint64_t began)
 {
 	uint64_t tag;
-	const struct wn__reported *place = find_reported(learn, entry, &tag);
+	const struct wn__reported *place = find_reported(learn, positive, &tag);
 
 	return atomic_load_explicit(&place->tag, memory_order_relaxed) == tag &&
-	       atomic_load_explicit(&place->since, memory_order_relaxed) <= entry->began;
+	       atomic_load_explicit(&place->since, memory_order_relaxed) <= began;
 }
 
-static void remember(struct wn__learn *learn, const struct wn__trace_entry *entry)
+static void remember(struct wn__learn *learn, const struct wn__positive *positive)
 {
 	uint64_t tag;
-	struct wn__reported *place = find_reported(learn, entry, &tag);
+	struct wn__reported *place = find_reported(learn, positive, &tag);
 
 	if (atomic_load_explicit(&place->tag, memory_order_relaxed) == tag)
 		return;
 	/* Two threads may mix theirs up here: it is a count, and rarely off by one. */
-	atomic_store_explicit(&place->since, wn__trace_tick(), memory_order_relaxed);
+	atomic_store_explicit(&place->since,
+			      __atomic_add_fetch(&wn__lesson_clock.now, 1, __ATOMIC_ACQ_REL),
+			      memory_order_relaxed);
 	atomic_store_explicit(&place->tag, tag, memory_order_relaxed);
 }
 
-void wn__learn_report(struct wn__learn *learn, const struct wn__trace_entry *entry)
+void wn__learn_report(struct wn__learn *learn, const struct wn__positive *positive,
+		      uint64_t began)
 {
-	bool repeated = is_repeated(learn, entry);
+	bool repeated = is_repeated(learn, positive, began);
 
-	wn__learn_count(learn, WN__FALSE_POSITIVES, 1);
+	wn__count(&learn->metrics, false_positives, 1);
 	if (repeated)
-		wn__learn_count(learn, WN__REPEATED_FALSE_POSITIVES, 1);
+		wn__count(&learn->metrics, repeated_false_positives, 1);
 	if (learn->background)
-		wn__worker_report(learn, entry);
+		wn__worker_report(learn, positive);
 	else
-		wn__learn_learn(learn, entry);
-	remember(learn, entry);
+		wn__learn_from(learn, positive);
+	remember(learn, positive);
 }
 
-/* ---- building ----------------------------------------------------------- */
+/* ---- missing keys ------------------------------------------------------- */
 
-void wn__learn_carry_over(struct wn__learn *learn, const struct wn__negatives_view *view,
-			   struct wn_builder *builder)
+void wn__learn_note_missing_hash(struct wn__learn *learn, uint32_t secret_id, struct wn_hash hash)
 {
-	size_t limit = wn_builder_count(builder), added = 0;
+	double cost;
 
-	if (limit < WN__MIN_CARRIED)
-		limit = WN__MIN_CARRIED;
-	if (!view)
+	if (!learn->popular || !wn__popular_samples())
 		return;
-	if (limit > view->count)
-		limit = view->count;
-	while (added < limit &&
-	       wn_builder_add_costly(builder, view->negatives[added].hash,
-				     fmax(view->negatives[added].cost, DBL_MIN)) == 0)
-		added++;
-	wn__learn_count(learn, WN__CARRIED_OVER, added);
+	cost = wn__popular_note(learn->popular, hash);
+	if (cost > 0)
+		wn__negatives_add(learn->negatives, secret_id, hash, cost);
 }
 
-int wn__learn_add_negative(struct wn__learn *learn, const struct wn_secret *secret,
-			    struct wn_hash hash, double cost)
+void wn__learn_note_missing(struct wn__learn *learn, const struct wn__lookup *lookup)
 {
-	return wn__negatives_add(learn->negatives, wn_secret_id(secret), hash, cost);
+	if (!learn->missing) {
+		wn__learn_note_missing_hash(learn, lookup->secret->id, lookup->hash);
+		return;
+	}
+	wn__missing_note(learn->missing, lookup->hash, lookup->key, lookup->size);
+	if (lookup->count)
+		wn__missing_remember(learn->missing, lookup->hash, lookup->key, lookup->size);
 }
 
-/* ---- saving ------------------------------------------------------------- */
+int wn__learn_add_negative(struct wn__learn *learn, struct wn_hash hash, const void *key,
+			   size_t size, double cost)
+{
+	if (!learn->missing)
+		return wn__negatives_add(learn->negatives, learn->secret->id, hash, cost);
+	wn__missing_note(learn->missing, hash, key, size);
+	wn__missing_remember(learn->missing, hash, key, size);
+	return 0;
+}
 
-static int compare_owned(const void *a, const void *b)
+/* ---- opening and closing ------------------------------------------------ */
+
+static int compare_ids(const void *a, const void *b)
 {
 	return memcmp(a, b, WN_BLOCK_ID_SIZE);
 }
 
-/* What has no run had its table deleted, and could learn no more if it had not. */
-static void forget_strangers(struct wn__learn *learn)
+/* What has no key list had its table deleted, and could learn no more if it had not. */
+static void forget_unlisted(struct wn__learn *learn)
 {
 	size_t count = learn->owned_count;
 	unsigned char(*ids)[WN_BLOCK_ID_SIZE] = wn__calloc(count + 1, sizeof(*ids));
@@ -345,27 +356,74 @@ static void forget_strangers(struct wn__learn *learn)
 		return;
 	for (size_t i = 0; i < count; i++)
 		memcpy(ids[i], learn->owned[i].id, sizeof(ids[i]));
-	qsort(ids, count, sizeof(*ids), compare_owned);
+	qsort(ids, count, sizeof(*ids), compare_ids);
 	wn__registry_retain(learn->registry, (const unsigned char(*)[WN_BLOCK_ID_SIZE])ids, count);
 	free(ids);
 }
 
-void wn__learn_keep(struct wn__learn *learn, const char *directory, bool read_only)
+static void load(struct wn__learn *learn, const char *directory, bool read_only)
 {
+	struct wn__journal_state state = {learn->registry, learn->negatives, learn->missing};
+
 	/* Others in this process may write what is only read here: lessons of filters that are
 	 * not known here may well be theirs. */
 	if (read_only) {
-		wn__saved_load(directory, learn->registry, learn->negatives);
+		wn__journal_load(directory, &state);
 		return;
 	}
-	learn->save_error =
-		wn__saved_open(directory, learn->registry, learn->negatives, &learn->saved);
+	learn->save_error = wn__journal_open(directory, &state, &learn->journal);
 	if (learn->save_error)
-		wn__learn_count(learn, WN__SAVE_FAILURES, 1);
-	forget_strangers(learn);
+		wn__count(&learn->metrics, save_failures, 1);
+	forget_unlisted(learn);
+}
+
+static int compare_numbers(const void *a, const void *b)
+{
+	uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+
+	return left < right ? -1 : left > right;
+}
+
+/* Key lists whose table went while nobody listened. */
+static void sweep(struct wn__learn *learn, const struct wn__learn_place *place)
+{
+	for (size_t i = 0; i < learn->owned_count; i++) {
+		uint64_t owner = learn->owned[i].owner;
+
+		/* They are in order: once a table. */
+		if (i > 0 && learn->owned[i - 1].owner == owner)
+			continue;
+		if (!place->table_count ||
+		    !bsearch(&owner, place->tables, place->table_count, sizeof(owner),
+			     compare_numbers))
+			wn__worker_retire(learn, owner);
+	}
+}
+
+int wn__learn_open(struct wn__learn *learn, const struct wn__learn_place *place)
+{
+	int err = wn__worker_adopt(learn, place->map);
+
+	if (err)
+		return err;
+	if (!place->read_only)
+		sweep(learn, place);
+	if (place->directory)
+		load(learn, place->directory, place->read_only);
+	return wn__worker_start(learn);
+}
+
+void wn__learn_close(struct wn__learn *learn)
+{
+	wn__worker_stop(learn);
 }
 
 int wn__learn_sync(struct wn__learn *learn)
 {
-	return learn->saved ? wn__saved_sync(learn->saved) : learn->save_error;
+	return learn->journal ? wn__journal_sync(learn->journal) : learn->save_error;
+}
+
+void wn__learn_table_gone(struct wn__learn *learn, uint64_t number)
+{
+	wn__worker_retire(learn, number);
 }

@@ -1,5 +1,5 @@
 /* lessons.c - one filter's lessons: pages, the directory to them, and how readers look
- * into them while they change. learned_internal.h says why it is all right. */
+ * into them while they change. lessons_internal.h says why it is all right. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +7,7 @@
 #include <winnow/error.h>
 
 #include "base/alloc.h"
+#include "base/lock.h"
 #include "lessons_internal.h"
 
 /* More than one round is needed only when the page was split or dropped, and given
@@ -168,6 +169,7 @@ void wn__lessons_free_directories(struct wn__lessons *lessons)
 {
 	struct wn__directory **at = &lessons->directories;
 
+	wn__assert_locked(&lessons->registry->lock);
 	while (*at) {
 		struct wn__directory *directory = *at;
 
@@ -312,6 +314,7 @@ static int make_room(struct wn__lessons *lessons, uint64_t place)
  * the first one, so that a stored key is being denied: none of them can stay. */
 static void distrust(struct wn__lessons *lessons)
 {
+	wn__assert_locked(&lessons->registry->lock);
 	if (lessons->distrusted)
 		return;
 	wn__lessons_clear(lessons);
@@ -333,6 +336,7 @@ static int add_lesson(struct wn__lessons *lessons, uint64_t minirun, uint64_t wo
 {
 	uint64_t place = place_of(minirun, wn__lesson_rank(word));
 
+	wn__assert_locked(&lessons->registry->lock);
 	if (!lessons->linked)
 		return WN_ERR_NOT_FOUND;
 	if (lessons->distrusted)
@@ -368,17 +372,17 @@ int wn__lessons_add(struct wn__lessons *lessons, uint64_t minirun, uint64_t word
 {
 	int err;
 
-	pthread_mutex_lock(&lessons->registry->lock);
+	wn__lock(&lessons->registry->lock, WN__LOCK_LAST);
 	err = add_lesson(lessons, minirun, word, saved);
-	pthread_mutex_unlock(&lessons->registry->lock);
+	wn__unlock(&lessons->registry->lock);
 	return err;
 }
 
 void wn__lessons_distrust(struct wn__lessons *lessons)
 {
-	pthread_mutex_lock(&lessons->registry->lock);
+	wn__lock(&lessons->registry->lock, WN__LOCK_LAST);
 	distrust(lessons);
-	pthread_mutex_unlock(&lessons->registry->lock);
+	wn__unlock(&lessons->registry->lock);
 }
 
 /* ---- all of them -------------------------------------------------------- */
@@ -395,6 +399,7 @@ void wn__lessons_clear(struct wn__lessons *lessons)
 {
 	struct wn__directory *directory = lessons->directory;
 
+	wn__assert_locked(&lessons->registry->lock);
 	if (!directory)
 		return;
 	publish(lessons, NULL);
@@ -416,6 +421,7 @@ void wn__lessons_copy(const struct wn__lessons *lessons, struct wn_hash *to)
 {
 	const struct wn__directory *directory = lessons->directory;
 
+	wn__assert_locked(&lessons->registry->lock);
 	for (size_t slot = 0; directory && slot >> directory->depth == 0; slot++) {
 		const struct wn__page *page = page_at(directory, slot);
 

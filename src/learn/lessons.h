@@ -11,7 +11,7 @@
  * can hide the key it came from, whatever the query was.
  *
  * Filters of kinds without fingerprints learn in the same way, under the plain shape
- * (runs.h), with one lesson more: this minirun has so many stored keys, mostly none.
+ * (kinds/shape.h), with one lesson more: this minirun has so many stored keys, mostly none.
  * A query is denied where their number is known and each is told from it.
  *
  * All memory is bounded by a budget. Past it the coldest filter's lessons are dropped:
@@ -28,6 +28,8 @@
 #include <winnow/filter.h>
 #include <winnow/hash.h>
 
+#include "kinds/shape.h"
+
 WN_BEGIN_DECLS
 
 #define WN__REGISTRY_BUDGET ((size_t)64 << 20)
@@ -36,19 +38,8 @@ WN_BEGIN_DECLS
 /* A lesson is one such piece of the fraction behind the remainder. */
 #define WN__PIECE_BITS 42
 
-struct wn__registry; /* the registry */
-struct wn__lessons; /* one filter's */
-
-/* How a filter takes hashes apart. Part of every record that is saved. */
-struct wn__shape {
-	uint64_t slots;
-	unsigned remainder_bits;
-};
-
-struct wn__kind;
-
-/* Of a filter of this kind, from its block's header. */
-struct wn__shape wn__block_shape(const struct wn_block_info *info, const struct wn__kind *kind);
+struct wn__registry; /* the lessons of all filters */
+struct wn__lessons;  /* one filter's */
 
 /* ---- the registry ------------------------------------------------------- */
 
@@ -58,12 +49,12 @@ struct wn__shape wn__block_shape(const struct wn_block_info *info, const struct 
  * count. An eighth is kept free of pages, for readers and directories. Below
  * WN__REGISTRY_MIN_BUDGET nothing is learned: there is no room for one slab of pages and its
  * readers. */
-int wn__registry_create(size_t budget, struct wn__registry **learnedp);
+int wn__registry_create(size_t budget, struct wn__registry **registryp);
 
 /* The registry of this name, if somebody still holds it; otherwise a new one. From now on it has
  * this budget. A host's readers may outlive its database, in a cache that several share, and
  * serve the same database when it is opened again: what is learned then must reach them. */
-int wn__registry_open(const char *name, size_t budget, struct wn__registry **learnedp);
+int wn__registry_open(const char *name, size_t budget, struct wn__registry **registryp);
 
 /* One more owner, who has to call wn__registry_destroy(), too. */
 struct wn__registry *wn__registry_hold(struct wn__registry *registry);
@@ -85,12 +76,6 @@ void wn__lessons_release(struct wn__lessons *lessons);
  * them may go on using them. */
 void wn__registry_forget(struct wn__registry *registry, const unsigned char *id);
 
-/* These lessons are in use. What is coldest is decided by the last time a filter
- * was acquired, learned something, or was named here: readers write nothing, so how
- * often lessons *help* nobody sees unless the host says so now and then. Never
- * waits: if the lock is taken, nothing happens. */
-void wn__lessons_touch(struct wn__lessons *lessons);
-
 struct wn__registry_stats {
 	uint64_t filters; /* that have lessons */
 	uint64_t lessons;
@@ -106,38 +91,36 @@ struct wn__registry_stats {
 void wn__registry_describe(struct wn__registry *registry,
 				     struct wn__registry_stats *statsp);
 
-/* ---- one filter (src/filter_learn.c) ------------------------------------ */
+/* ---- one filter (filter_lessons.c) ------------------------------------ */
 
 /* The lessons that belong to an open filter; WN_ERR_READONLY if filters of its kind
- * do not learn, or if it is a tiny block. Otherwise as wn__registry_acquire(). */
+ * do not learn. Otherwise as wn__registry_acquire(). */
 int wn__filter_lessons(struct wn__registry *registry, const struct wn_filter *filter,
 				 struct wn__lessons **lessonsp);
 
 /* As wn_filter_query_hash(), less what the lessons refute. Either pointer may be
  * NULL. Lessons of another filter are left aside. On true *matchp (may be NULL) is what
- * the engine learns from: the fingerprint that matched or, for kinds without
+ * is learned from: the fingerprint that matched or, for kinds without
  * fingerprints, the query's minirun and rank 0. On false it is the last fingerprint the
  * lessons refuted, or not known if the filter itself said "no". */
 bool wn__filter_query_learned(const struct wn_filter *filter,
 					const struct wn__lessons *lessons,
 					struct wn_hash hash, struct wn_match *matchp);
 
-/* The query matched at *match and was wrong: the fingerprint there is that of
- * `stored`. 0 also when that was known. WN_ERR_UNFIXABLE if the two are equal.
- * WN_ERR_MISMATCH if stored or query are not what the fingerprint stands for, if the
- * lessons are another filter's, or if two hashes were brought for one fingerprint:
- * then one of them was wrong, nobody can tell which, and the filter's lessons are
- * dropped for good. WN_ERR_NOT_FOUND: the match names no fingerprint, or the filter
- * was forgotten. ENOMEM, WN_ERR_FULL: no memory or no room; counted as refused.
- * WN_ERR_RANGE: a rank beyond a million. WN_ERR_READONLY: filters of this kind do not
- * learn, or have no fingerprints. */
-int wn__filter_learn(const struct wn_filter *filter, struct wn__lessons *lessons,
-		     struct wn_hash stored, struct wn_hash query, const struct wn_match *match);
+/* Do the lessons say that a query with this hash is none of the stored keys of its minirun? For
+ * readers: no lock. */
+bool wn__lessons_deny(const struct wn__lessons *lessons, uint64_t minirun, struct wn_hash hash);
 
-/* The same when the block is no longer at hand. Quotient and remainder of `stored`
- * are checked, extensions that the block may hold are not. */
-int wn__lessons_learn(struct wn__lessons *lessons, struct wn_hash stored,
-				struct wn_hash query, const struct wn_match *match);
+/* The query matched at *match and was wrong: the fingerprint there is that of `stored`, whose
+ * quotient and remainder are checked; extensions that the block may hold are not. 0 also when
+ * that was known. WN_ERR_UNFIXABLE if the two are equal. WN_ERR_MISMATCH if stored or query are
+ * not what the fingerprint stands for, or if two hashes were brought for one fingerprint: then
+ * one of them was wrong, nobody can tell which, and the filter's lessons are dropped for good.
+ * WN_ERR_NOT_FOUND: the match names no fingerprint, or the filter was forgotten. ENOMEM,
+ * WN_ERR_FULL: no memory or no room; counted as refused. WN_ERR_RANGE: a rank beyond a
+ * million. */
+int wn__lessons_learn(struct wn__lessons *lessons, struct wn_hash stored, struct wn_hash query,
+		      const struct wn_match *match);
 
 /* For kinds without fingerprints: the query is in this minirun, was wrong, and the stored
  * keys of the minirun are these `count`, in order, and no others. A KEY THAT IS LEFT OUT
@@ -147,7 +130,7 @@ int wn__lessons_learn_minirun(struct wn__lessons *lessons,
 					const struct wn_hash *stored, uint32_t count,
 					struct wn_hash query, uint64_t minirun);
 
-/* ---- to and from bytes (src/learned_save.c) ----------------------------- */
+/* ---- to and from bytes (lessons_save.c) ----------------------------- */
 
 /* All lessons. *bytesp is malloc()ed; free it with free(). What is learned meanwhile
  * may or may not be in it. */

@@ -138,7 +138,7 @@ struct wn__lessons {
 	struct wn__registry *registry;
 	struct wn__lessons *chain; /* the next in the bucket */
 	struct wn__directory *directories;
-	struct wn__link warmth; /* in learned->coldest; if there are lessons */
+	struct wn__link warmth; /* in registry->coldest; if there are lessons */
 	uint64_t refs;
 	uint64_t count;
 	bool linked;     /* false: forgotten */
@@ -179,7 +179,6 @@ struct wn__registry {
 	((struct wn__lessons *)(void *)((char *)(link)-offsetof(struct wn__lessons, member)))
 
 /* All with the lock held. */
-struct wn__lessons *wn__registry_find(const struct wn__registry *registry, const unsigned char *id);
 void wn__registry_warm(struct wn__lessons *lessons);
 void wn__registry_cool(struct wn__lessons *lessons); /* out of the ring */
 /* To be saved; word 0: distrusted. */
@@ -193,6 +192,12 @@ void wn__registry_drop(struct wn__lessons *lessons);
 int wn__registry_reserve(struct wn__registry *registry, size_t count);
 struct wn__page *wn__registry_take_page(struct wn__lessons *lessons, uint32_t depth);
 void wn__registry_return_page(struct wn__registry *registry, struct wn__page *page);
+
+/* ---- registry_names.c --------------------------------------------------- */
+
+/* Out of the list of names, if it has one. Nobody holds the registry any more; who finds it in the
+ * list meanwhile leaves it alone. */
+void wn__registry_leave_name(struct wn__registry *registry);
 
 /* ---- lessons.c ---------------------------------------------------------- */
 

@@ -9,7 +9,7 @@
 #include <winnow/error.h>
 
 #include "base/alloc.h"
-#include "kinds/aqf/aqf_internal.h"
+#include "base/lock.h"
 #include "lessons_format.h"
 #include "lessons_internal.h"
 #include "base/sort.h"
@@ -27,7 +27,7 @@ static int take_excerpt(struct wn__lessons *lessons, struct excerpt *excerptp)
 {
 	int err = 0;
 
-	pthread_mutex_lock(&lessons->registry->lock);
+	wn__lock(&lessons->registry->lock, WN__LOCK_LAST);
 	*excerptp = (struct excerpt){
 		.lessons = wn__alloc((size_t)lessons->count * sizeof(struct wn_hash)),
 		.count = lessons->count,
@@ -37,7 +37,7 @@ static int take_excerpt(struct wn__lessons *lessons, struct excerpt *excerptp)
 		wn__lessons_copy(lessons, excerptp->lessons);
 	else
 		err = ENOMEM;
-	pthread_mutex_unlock(&lessons->registry->lock);
+	wn__unlock(&lessons->registry->lock);
 	if (!err)
 		err = wn__sort_hashes(excerptp->lessons, (size_t)excerptp->count);
 	if (err)
@@ -58,6 +58,7 @@ static void write_record(unsigned char *record, const unsigned char *id, struct 
 /* With the lock held. */
 static struct wn__lessons *hold(struct wn__lessons *lessons)
 {
+	wn__assert_locked(&lessons->registry->lock);
 	lessons->refs++;
 	lessons->registry->users++;
 	return lessons;
@@ -69,7 +70,7 @@ static int list_lessons(struct wn__registry *registry, struct wn__lessons ***lis
 	struct wn__lessons **list;
 
 	*countp = 0;
-	pthread_mutex_lock(&registry->lock);
+	wn__lock(&registry->lock, WN__LOCK_LAST);
 	*listp = list = wn__calloc(registry->object_count, sizeof(struct wn__lessons *));
 	for (size_t at = 0; list && at < registry->bucket_count; at++) {
 		for (struct wn__lessons *lessons = registry->buckets[at]; lessons;
@@ -80,7 +81,7 @@ static int list_lessons(struct wn__registry *registry, struct wn__lessons ***lis
 	for (struct wn__link *link = registry->coldest.next; list && link != &registry->coldest;
 	     link = link->next)
 		list[(*countp)++] = hold(WN__LESSONS_OF(link, warmth));
-	pthread_mutex_unlock(&registry->lock);
+	wn__unlock(&registry->lock);
 	return list ? 0 : ENOMEM;
 }
 
@@ -213,7 +214,7 @@ int wn__registry_take_changes(struct wn__registry *registry, void **bytesp, size
 	bool lost;
 
 	/* They are sorted and written with the lock open: the next ones go into a new list. */
-	pthread_mutex_lock(&registry->lock);
+	wn__lock(&registry->lock, WN__LOCK_LAST);
 	changes = registry->changes;
 	count = registry->change_count;
 	lost = registry->changes_lost;
@@ -222,7 +223,7 @@ int wn__registry_take_changes(struct wn__registry *registry, void **bytesp, size
 	registry->change_room = 0;
 	registry->change_count = registry->stats.changes = 0;
 	registry->changes_lost = false;
-	pthread_mutex_unlock(&registry->lock);
+	wn__unlock(&registry->lock);
 	if (!lost && count && write_changes(changes, count, &bytes, &size)) {
 		free(bytes);
 		bytes = NULL;
@@ -282,8 +283,8 @@ static int check_record(const unsigned char *record, size_t room, size_t *sizep)
 		return WN_ERR_VERSION;
 	if (flags & WN__RECORD_DISTRUSTED && count > 0)
 		return WN_ERR_CORRUPT;
-	if (!wn__aqf_shape_is_valid(wn__record_slots(record), wn__record_remainder_bits(record),
-				    wn__record_remainder_bits(record), 0))
+	if (!wn__shape_is_valid((struct wn__shape){wn__record_slots(record),
+						   wn__record_remainder_bits(record)}))
 		return WN_ERR_CORRUPT;
 	return lessons_fit(record) ? 0 : WN_ERR_CORRUPT;
 }

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "base/ids.h"
+#include "base/lock.h"
 #include "lessons_internal.h"
 
 #define FIRST_BUCKETS 64
@@ -92,6 +93,7 @@ static bool afford(struct wn__registry *registry, size_t size, size_t kept)
 
 bool wn__registry_afford(struct wn__registry *registry, size_t size)
 {
+	wn__assert_locked(&registry->lock);
 	return afford(registry, size, 0);
 }
 
@@ -102,10 +104,12 @@ static struct wn__lessons **bucket_of(const struct wn__registry *registry, const
 	return &registry->buckets[wn__id_hash(id) & (registry->bucket_count - 1)];
 }
 
-struct wn__lessons *wn__registry_find(const struct wn__registry *registry, const unsigned char *id)
+static struct wn__lessons *find_lessons(const struct wn__registry *registry,
+					const unsigned char *id)
 {
 	struct wn__lessons *lessons = *bucket_of(registry, id);
 
+	wn__assert_locked(&registry->lock);
 	while (lessons && memcmp(lessons->id, id, WN_BLOCK_ID_SIZE) != 0)
 		lessons = lessons->chain;
 	return lessons;
@@ -148,6 +152,7 @@ static int new_lessons(struct wn__registry *registry, const unsigned char *id,
 {
 	struct wn__lessons *lessons;
 
+	wn__assert_locked(&registry->lock);
 	if (registry->budget < WN__REGISTRY_MIN_BUDGET ||
 	    !afford(registry, sizeof(*lessons), registry->budget / READERS_SHARE))
 		return WN_ERR_FULL;
@@ -172,6 +177,8 @@ static void unlink_lessons(struct wn__lessons *lessons)
 	struct wn__registry *registry = lessons->registry;
 	struct wn__lessons **at = bucket_of(registry, lessons->id);
 
+	wn__assert_locked(&registry->lock);
+	wn__assert(lessons->linked);
 	while (*at != lessons)
 		at = &(*at)->chain;
 	*at = lessons->chain;
@@ -187,6 +194,8 @@ static void unlink_lessons(struct wn__lessons *lessons)
 /* Nobody holds it and nobody can find it. */
 static void free_lessons(struct wn__lessons *lessons)
 {
+	wn__assert_locked(&lessons->registry->lock);
+	wn__assert(!lessons->linked && lessons->refs == 0);
 	wn__lessons_clear(lessons);
 	wn__lessons_free_directories(lessons);
 	lessons->registry->stats.bytes -= sizeof(*lessons);
@@ -207,12 +216,14 @@ static void settle(struct wn__lessons *lessons)
 
 void wn__registry_warm(struct wn__lessons *lessons)
 {
+	wn__assert_locked(&lessons->registry->lock);
 	if (lessons->linked && lessons->count)
 		ring_append(&lessons->registry->coldest, &lessons->warmth);
 }
 
 void wn__registry_cool(struct wn__lessons *lessons)
 {
+	wn__assert_locked(&lessons->registry->lock);
 	ring_remove(&lessons->warmth);
 }
 
@@ -237,6 +248,7 @@ static int add_slab(struct wn__registry *registry)
 
 void wn__registry_drop(struct wn__lessons *lessons)
 {
+	wn__assert_locked(&lessons->registry->lock);
 	lessons->registry->stats.dropped_filters++;
 	lessons->registry->stats.dropped_lessons += lessons->count;
 	wn__lessons_clear(lessons);
@@ -266,6 +278,7 @@ int wn__registry_reserve(struct wn__registry *registry, size_t count)
 {
 	int err = 0;
 
+	wn__assert_locked(&registry->lock);
 	while (!err && registry->pool_count < count) {
 		if (may_add_slab(registry))
 			err = add_slab(registry);
@@ -281,6 +294,8 @@ struct wn__page *wn__registry_take_page(struct wn__lessons *lessons, uint32_t de
 	struct wn__page *page = registry->pool;
 	uint64_t version = page->version;
 
+	wn__assert_locked(&registry->lock);
+	wn__assert(registry->pool_count > 0 && version % 2 == 0);
 	registry->pool = page->next;
 	registry->pool_count--;
 	__atomic_store_n(&page->version, version + 1, __ATOMIC_RELAXED);
@@ -299,6 +314,7 @@ struct wn__page *wn__registry_take_page(struct wn__lessons *lessons, uint32_t de
 
 void wn__registry_return_page(struct wn__registry *registry, struct wn__page *page)
 {
+	wn__assert_locked(&registry->lock);
 	page->next = registry->pool;
 	registry->pool = page;
 	registry->pool_count++;
@@ -306,11 +322,11 @@ void wn__registry_return_page(struct wn__registry *registry, struct wn__page *pa
 
 /* ---- the registry ------------------------------------------------------- */
 
-int wn__registry_create(size_t budget, struct wn__registry **learnedp)
+int wn__registry_create(size_t budget, struct wn__registry **registryp)
 {
 	struct wn__registry *registry = wn__calloc(1, sizeof(*registry));
 
-	*learnedp = NULL;
+	*registryp = NULL;
 	if (!registry)
 		return ENOMEM;
 	registry->buckets = wn__calloc(FIRST_BUCKETS, sizeof(*registry->buckets));
@@ -327,91 +343,17 @@ int wn__registry_create(size_t budget, struct wn__registry **learnedp)
 	if (registry->budget >= WN__REGISTRY_MIN_BUDGET)
 		registry->stats.bytes =
 			sizeof(*registry) + FIRST_BUCKETS * sizeof(*registry->buckets);
-	*learnedp = registry;
+	*registryp = registry;
 	return 0;
-}
-
-/* ---- registries with a name --------------------------------------------- */
-
-/* Taken before a registry's own lock. */
-static pthread_mutex_t named_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct wn__registry *named;
-
-/* Hold it, unless the last one to hold it has just let go. What it has already it keeps, also
- * if the budget is now a smaller one. */
-static bool try_hold(struct wn__registry *registry, size_t budget)
-{
-	bool alive;
-
-	pthread_mutex_lock(&registry->lock);
-	alive = registry->users > 0;
-	registry->users += alive;
-	if (alive)
-		registry->budget = budget ? budget : WN__REGISTRY_BUDGET;
-	pthread_mutex_unlock(&registry->lock);
-	return alive;
-}
-
-static struct wn__registry *find_named(const char *name, size_t budget)
-{
-	struct wn__registry *registry = named;
-
-	while (registry && (strcmp(registry->name, name) != 0 || !try_hold(registry, budget)))
-		registry = registry->next_named;
-	return registry;
-}
-
-/* With its name, or not at all. */
-static int create_named(const char *name, size_t budget, struct wn__registry **learnedp)
-{
-	int err = wn__registry_create(budget, learnedp);
-
-	if (err)
-		return err;
-	(*learnedp)->name = wn__alloc(strlen(name) + 1);
-	if (!(*learnedp)->name) {
-		wn__registry_destroy(*learnedp);
-		*learnedp = NULL;
-		return ENOMEM;
-	}
-	strcpy((*learnedp)->name, name);
-	(*learnedp)->next_named = named;
-	named = *learnedp;
-	return 0;
-}
-
-int wn__registry_open(const char *name, size_t budget, struct wn__registry **learnedp)
-{
-	int err = 0;
-
-	pthread_mutex_lock(&named_lock);
-	*learnedp = find_named(name, budget);
-	if (!*learnedp)
-		err = create_named(name, budget, learnedp);
-	pthread_mutex_unlock(&named_lock);
-	return err;
-}
-
-/* Nobody holds it; who finds it in the list will not touch it after this. */
-static void leave_name(struct wn__registry *registry)
-{
-	struct wn__registry **at = &named;
-
-	if (!registry->name)
-		return;
-	pthread_mutex_lock(&named_lock);
-	while (*at != registry)
-		at = &(*at)->next_named;
-	*at = registry->next_named;
-	pthread_mutex_unlock(&named_lock);
-	free(registry->name);
 }
 
 /* ---- the end ------------------------------------------------------------ */
 
-static void free_learned(struct wn__registry *registry)
+static void free_registry(struct wn__registry *registry)
 {
-	leave_name(registry);
+	wn__registry_leave_name(registry);
+	/* Nobody else is there; what it calls wants the lock. */
+	wn__lock(&registry->lock, WN__LOCK_LAST);
 	for (size_t at = 0; at < registry->bucket_count; at++) {
 		while (registry->buckets[at]) {
 			struct wn__lessons *lessons = registry->buckets[at];
@@ -420,6 +362,7 @@ static void free_learned(struct wn__registry *registry)
 			free_lessons(lessons);
 		}
 	}
+	wn__unlock(&registry->lock);
 	while (registry->slabs) {
 		struct wn__slab *slab = registry->slabs;
 
@@ -437,16 +380,17 @@ static void leave(struct wn__registry *registry)
 {
 	bool last = --registry->users == 0;
 
-	pthread_mutex_unlock(&registry->lock);
+	wn__assert_locked(&registry->lock);
+	wn__unlock(&registry->lock);
 	if (last)
-		free_learned(registry);
+		free_registry(registry);
 }
 
 struct wn__registry *wn__registry_hold(struct wn__registry *registry)
 {
-	pthread_mutex_lock(&registry->lock);
+	wn__lock(&registry->lock, WN__LOCK_LAST);
 	registry->users++;
-	pthread_mutex_unlock(&registry->lock);
+	wn__unlock(&registry->lock);
 	return registry;
 }
 
@@ -454,7 +398,7 @@ void wn__registry_destroy(struct wn__registry *registry)
 {
 	if (!registry)
 		return;
-	pthread_mutex_lock(&registry->lock);
+	wn__lock(&registry->lock, WN__LOCK_LAST);
 	leave(registry);
 }
 
@@ -470,8 +414,8 @@ int wn__registry_acquire(struct wn__registry *registry, const unsigned char *id,
 	int err = 0;
 
 	*lessonsp = NULL;
-	pthread_mutex_lock(&registry->lock);
-	lessons = wn__registry_find(registry, id);
+	wn__lock(&registry->lock, WN__LOCK_LAST);
+	lessons = find_lessons(registry, id);
 	if (!lessons)
 		err = new_lessons(registry, id, shape, &lessons);
 	if (err)
@@ -484,7 +428,7 @@ int wn__registry_acquire(struct wn__registry *registry, const unsigned char *id,
 		wn__registry_warm(lessons);
 		*lessonsp = lessons;
 	}
-	pthread_mutex_unlock(&registry->lock);
+	wn__unlock(&registry->lock);
 	return err;
 }
 
@@ -495,39 +439,31 @@ void wn__lessons_release(struct wn__lessons *lessons)
 	if (!lessons)
 		return;
 	registry = lessons->registry;
-	pthread_mutex_lock(&registry->lock);
+	wn__lock(&registry->lock, WN__LOCK_LAST);
 	if (--lessons->refs == 0)
 		settle(lessons);
 	leave(registry);
-}
-
-void wn__lessons_touch(struct wn__lessons *lessons)
-{
-	if (!lessons || pthread_mutex_trylock(&lessons->registry->lock) != 0)
-		return;
-	wn__registry_warm(lessons);
-	pthread_mutex_unlock(&lessons->registry->lock);
 }
 
 void wn__registry_forget(struct wn__registry *registry, const unsigned char *id)
 {
 	struct wn__lessons *lessons;
 
-	pthread_mutex_lock(&registry->lock);
-	lessons = wn__registry_find(registry, id);
+	wn__lock(&registry->lock, WN__LOCK_LAST);
+	lessons = find_lessons(registry, id);
 	if (lessons) {
 		unlink_lessons(lessons);
 		if (lessons->refs == 0)
 			free_lessons(lessons);
 	}
-	pthread_mutex_unlock(&registry->lock);
+	wn__unlock(&registry->lock);
 }
 
 void wn__registry_describe(struct wn__registry *registry, struct wn__registry_stats *statsp)
 {
-	pthread_mutex_lock(&registry->lock);
+	wn__lock(&registry->lock, WN__LOCK_LAST);
 	*statsp = registry->stats;
-	pthread_mutex_unlock(&registry->lock);
+	wn__unlock(&registry->lock);
 }
 
 /* ---- what has changed --------------------------------------------------- */
@@ -554,21 +490,21 @@ static bool make_room_for_changes(struct wn__registry *registry, size_t room)
 
 void wn__registry_track(struct wn__registry *registry)
 {
-	pthread_mutex_lock(&registry->lock);
+	wn__lock(&registry->lock, WN__LOCK_LAST);
 	registry->tracked = true;
-	pthread_mutex_unlock(&registry->lock);
+	wn__unlock(&registry->lock);
 }
 
 void wn__registry_untrack(struct wn__registry *registry)
 {
-	pthread_mutex_lock(&registry->lock);
+	wn__lock(&registry->lock, WN__LOCK_LAST);
 	free(registry->changes);
 	registry->changes = NULL;
 	registry->stats.bytes -= registry->change_room * sizeof(*registry->changes);
 	registry->change_count = registry->change_room = 0;
 	registry->stats.changes = 0;
 	registry->tracked = registry->changes_lost = false;
-	pthread_mutex_unlock(&registry->lock);
+	wn__unlock(&registry->lock);
 }
 
 void wn__registry_changed(struct wn__lessons *lessons, uint64_t minirun, uint64_t word)
@@ -576,6 +512,7 @@ void wn__registry_changed(struct wn__lessons *lessons, uint64_t minirun, uint64_
 	struct wn__registry *registry = lessons->registry;
 	struct wn__change *change;
 
+	wn__assert_locked(&registry->lock);
 	if (!registry->tracked || registry->changes_lost)
 		return;
 	if (registry->change_count == registry->change_room &&
@@ -604,7 +541,7 @@ size_t wn__registry_retain(struct wn__registry *registry,
 {
 	size_t forgotten = 0;
 
-	pthread_mutex_lock(&registry->lock);
+	wn__lock(&registry->lock, WN__LOCK_LAST);
 	for (size_t at = 0; at < registry->bucket_count; at++) {
 		struct wn__lessons *lessons = registry->buckets[at], *next;
 
@@ -618,6 +555,6 @@ size_t wn__registry_retain(struct wn__registry *registry,
 				free_lessons(lessons);
 		}
 	}
-	pthread_mutex_unlock(&registry->lock);
+	wn__unlock(&registry->lock);
 	return forgotten;
 }

@@ -16,10 +16,16 @@
  * shrinks, so that no learned bit is lost (extension_bits and remainder_bits are
  * then different); and offsets are exact at any cluster length.
  *
- * aqf_table.h   the slots and their metadata       aqf_query.c  queries
- * aqf_lock.h    sharing between threads            aqf_write.c  inserts, deletes, adapts
- * aqf_shift.c   moving slots                       aqf_bulk.c   whole filters at once
- * aqf_kind.c    filters in blocks */
+ * kinds/aqf/aqf_table.h   the slots and their metadata
+ * aqf_lock.h              sharing between threads
+ * aqf_query.c             queries
+ * aqf_write.c             inserts, counts, tags, deletes
+ * aqf_adapt.c             adapting and shortening
+ * aqf_find.c              the writers' search for fingerprints and empty slots
+ * aqf_shift.c             moving slots
+ * aqf_room.c              how many slots may be in use
+ * aqf_bulk.c              whole filters at once
+ * aqf_freeze.c            to a block (kinds/aqf/kind.c) and back */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -28,12 +34,11 @@
 #include <winnow/error.h>
 
 #include "base/alloc.h"
-#include "kinds/aqf/aqf_internal.h"
+#include "aqf_internal.h"
 
 #define DEFAULT_REMAINDER_BITS 9
 #define DEFAULT_ADAPT_LOAD 0.98
 #define MAX_ADAPT_LOAD 0.99
-#define MAX_SLOTS (UINT64_C(1) << 40)
 #define MIN_STAMPS 64
 #define SLOTS_PER_STAMP 2048 /* between this and half of it */
 
@@ -64,26 +69,6 @@ int wn__aqf_check_options(const struct wn_aqf_options *options, struct wn_aqf_op
 		return WN_ERR_INVALID;
 	*fullp = full;
 	return 0;
-}
-
-uint64_t wn__aqf_slots_for(uint64_t keys, double load)
-{
-	uint64_t slots = (uint64_t)ceil((double)keys / load);
-
-	return slots > keys ? slots : keys + 1;
-}
-
-bool wn__aqf_shape_is_valid(uint64_t slots, unsigned remainder_bits, unsigned extension_bits,
-			    unsigned tag_bits)
-{
-	if (slots < 1 || slots > MAX_SLOTS || tag_bits > 1 ||
-	    remainder_bits < WN_AQF_MIN_REMAINDER_BITS ||
-	    remainder_bits > WN_AQF_MAX_REMAINDER_BITS ||
-	    extension_bits < WN_AQF_MIN_REMAINDER_BITS ||
-	    extension_bits > WN_AQF_MAX_REMAINDER_BITS)
-		return false;
-	/* A minirun's id must fit in 64 bits, with a number left that is none. */
-	return slots <= UINT64_MAX >> remainder_bits;
 }
 
 static uint64_t spill_slots(uint64_t slots)

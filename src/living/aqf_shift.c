@@ -4,7 +4,7 @@
  * moving a stretch of them is a shift with a mask at either end, and one slot is
  * carried from block to block. All stores are single relaxed words: a reader that
  * looks on sees old or new words in any mix, and finds out by the version. */
-#include "kinds/aqf/aqf_internal.h"
+#include "aqf_internal.h"
 
 static uint64_t load(const struct wn_aqf *aqf, uint64_t index)
 {

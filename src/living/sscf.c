@@ -34,8 +34,8 @@
 
 #include "base/alloc.h"
 #include "kinds/block_build.h"
-#include "kinds/sscf/sscf_internal.h"
 #include "kinds/sscf/sscf_theory.h"
+#include "sscf_internal.h"
 
 /* ---- make --------------------------------------------------------------- */
 
@@ -509,7 +509,7 @@ int wn_sscf_freeze(const struct wn_sscf *sscf, const struct wn_secret *secret,
 
 	*blockp = NULL;
 	*sizep = 0;
-	err = wn__block_begin(&writer, false, wn__sscf_payload_size(&params), &payload);
+	err = wn__block_begin(&writer, wn__sscf_payload_size(&params), &payload);
 	if (err)
 		return err;
 	copy_cells(sscf, payload, keep_negatives ? payload + cells_size : NULL);

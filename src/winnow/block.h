@@ -25,19 +25,17 @@ enum wn_check {
 struct wn_block_info {
 	unsigned version;
 	unsigned kind;                         /* one of the kinds in filter.h */
-	bool tiny;                             /* short header: no id, a short secret id */
 	uint64_t key_count;
-	uint32_t secret_id;                    /* the seed's short id, in both forms */
-	unsigned char id[WN_BLOCK_ID_SIZE];    /* tiny: derived from the block's bytes */
-	unsigned char seed[WN_SEED_SIZE];      /* tiny: all zero */
+	uint32_t secret_id;                    /* the seed's short id */
+	unsigned char id[WN_BLOCK_ID_SIZE];
+	unsigned char seed[WN_SEED_SIZE];
 	unsigned char params[WN_BLOCK_PARAMS_SIZE]; /* meaning up to the kind */
 	const unsigned char *payload;          /* borrowed from the block */
 	size_t payload_size;
 };
 
-/* True if the bytes claim to be a winnow block: the magic in front, or a tiny
- * block's magic and trailer at the end. Constant time; says nothing about
- * damage: a block that was cut off is still ours, and no other reader's. */
+/* True if the bytes claim to be a winnow block: the magic in front. Says nothing
+ * about damage: a block that was cut off is still ours, and no other reader's. */
 WN_PUBLIC bool wn_block_is_ours(const void *block, size_t size);
 
 /* Check `block` and read its header into *infop, whose pointers borrow from
@@ -48,7 +46,7 @@ WN_PUBLIC bool wn_block_is_ours(const void *block, size_t size);
 WN_PUBLIC int wn_block_read(const void *block, size_t size, enum wn_check check,
 			    struct wn_block_info *infop, const char **reasonp);
 
-/* The short id of a seed, as it stands in tiny blocks. */
+/* The short id of a secret's seed. */
 WN_PUBLIC uint32_t wn_secret_id(const struct wn_secret *secret);
 
 WN_END_DECLS

@@ -60,11 +60,6 @@ WN_PUBLIC int wn_builder_add_hash(struct wn_builder *builder, struct wn_hash has
 WN_PUBLIC int wn_builder_add_negative(struct wn_builder *builder, struct wn_hash hash);
 WN_PUBLIC int wn_builder_add_costly(struct wn_builder *builder, struct wn_hash hash, double cost);
 
-/* Ask for the short block header (block.h) from now on: for hosts with many
- * small filters that keep the secret elsewhere. A filter of more than 64 KiB
- * has the full one all the same. Off at first. */
-WN_PUBLIC void wn_builder_set_tiny(struct wn_builder *builder, bool tiny);
-
 /* Keys added since creation or the last reset, repetitions that came one after
  * the other counted once. */
 WN_PUBLIC size_t wn_builder_count(const struct wn_builder *builder);
@@ -88,8 +83,7 @@ struct wn_filter;
 
 /* Open a filter over `block`, which is borrowed and must outlive *filterp.
  * `secret` (borrowed, may be NULL) is used if it is the block's own; otherwise
- * the block's secret is derived from the seed it carries. A tiny block carries
- * no seed: without its secret, WN_ERR_MISMATCH.
+ * the block's secret is derived from the seed it carries.
  * On refusal *filterp is NULL and *reasonp (may be NULL) says why. */
 WN_PUBLIC int wn_filter_open(const void *block, size_t size, enum wn_check check,
 			     const struct wn_secret *secret, struct wn_filter **filterp,
@@ -113,20 +107,31 @@ WN_PUBLIC const struct wn_secret *wn_filter_secret(const struct wn_filter *filte
 
 /* ---- describe ----------------------------------------------------------- */
 
+/* One of a kind's own numbers. */
+struct wn_filter_fact {
+	const char *name; /* static text: letters, digits and underscores */
+	double value;
+};
+
+#define WN_FILTER_FACTS 16
+
 struct wn_filter_info {
-	const char *kind;      /* "aqf", "sscf" */
+	const char *kind;    /* its name in options strings, such as "aqf" */
 	unsigned char id[WN_BLOCK_ID_SIZE];
 	uint64_t key_count;
-	uint64_t slots;        /* aqf: home slots; sscf: seesaw cells */
-	uint64_t used_slots;   /* sscf: cells that are set */
-	uint64_t extensions;   /* aqf: slots that hold extensions; sscf: modulator cells in use */
-	unsigned remainder_bits; /* aqf */
-	double load;           /* used_slots / slots */
-	double bits_per_key;   /* of the whole block */
+	double bits_per_key; /* of the whole block; 0 if there are no keys */
 	double expected_fpr;
+	/* "aqf" and "sscf" tell slots (home slots; seesaw cells), used_slots, load (used_slots
+	 * by slots) and extensions (slots that hold extensions; modulator cells in use), and
+	 * "aqf" remainder_bits. */
+	unsigned fact_count;
+	struct wn_filter_fact facts[WN_FILTER_FACTS];
 };
 
 WN_PUBLIC void wn_filter_describe(const struct wn_filter *filter, struct wn_filter_info *infop);
+
+/* The fact of this name; 0 if the kind does not tell it. */
+WN_PUBLIC double wn_filter_fact_of(const struct wn_filter_info *info, const char *name);
 
 WN_END_DECLS
 

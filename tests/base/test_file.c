@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "tests/support/runs_common.h"
+#include "tests/support/key_lists.h"
 
 static char directory[PATH_MAX];
 static char ours[PATH_MAX + 16], theirs[PATH_MAX + 16];
@@ -124,6 +124,91 @@ START_TEST(what_is_written_in_place_has_one_name)
 }
 END_TEST
 
+/* ---- whole files ------------------------------------------------------- */
+
+START_TEST(a_file_is_replaced_whole_and_nobody_elses)
+{
+	char temporary[PATH_MAX + 32], bytes[16];
+	void *all;
+	size_t size;
+
+	snprintf(temporary, sizeof(temporary), "%s.new", ours);
+	take_name(_i);
+	ck_assert_int_eq(link(theirs, temporary), 0);
+	ck_assert_int_eq(wn__file_replace(AT_FDCWD, ours, temporary, "whole", 5), 0);
+	expect_theirs();
+	ck_assert_int_eq(access(temporary, F_OK), -1);
+	ck_assert_int_eq(wn__file_read(AT_FDCWD, ours, &all, &size), 0);
+	ck_assert_uint_eq(size, 5);
+	ck_assert_mem_eq(all, "whole", 5);
+	free(all);
+	ck_assert_int_eq(wn__file_read_some(AT_FDCWD, ours, bytes, 3, &size), 0);
+	ck_assert_uint_eq(size, 3);
+	ck_assert_int_eq(wn__file_read_some(AT_FDCWD, ours, bytes, sizeof(bytes), &size), 0);
+	ck_assert_uint_eq(size, 5);
+}
+END_TEST
+
+START_TEST(a_file_that_cannot_be_replaced_is_as_it_was)
+{
+	char temporary[PATH_MAX + 32];
+	size_t size;
+	void *all;
+
+	snprintf(temporary, sizeof(temporary), "%s.new", ours);
+	ck_assert_int_eq(mkdir(temporary, 0700), 0);
+	ck_assert_int_eq(wn__file_replace(AT_FDCWD, theirs, temporary, "whole", 5), EISDIR);
+	expect_theirs();
+	ck_assert_int_eq(rmdir(temporary), 0);
+	ck_assert_int_eq(mkdir(ours, 0700), 0);
+	ck_assert_int_eq(wn__file_replace(AT_FDCWD, ours, temporary, "whole", 5), EISDIR);
+	ck_assert_int_eq(access(temporary, F_OK), -1);
+	ck_assert_int_eq(wn__file_read(AT_FDCWD, ours, &all, &size), EISDIR);
+	ck_assert_ptr_null(all);
+	ck_assert_uint_eq(size, 0);
+	ck_assert_int_eq(rmdir(ours), 0);
+}
+END_TEST
+
+START_TEST(bytes_behind_the_end_are_not_read)
+{
+	char bytes[16];
+	size_t size;
+	int fd;
+
+	ck_assert_int_eq(wn__file_open_read(AT_FDCWD, theirs, &fd), 0);
+	ck_assert_int_eq(wn__pread_all(fd, bytes, 4, 2), 0);
+	ck_assert_mem_eq(bytes, "eirs", 4);
+	ck_assert_int_eq(wn__pread_all(fd, bytes, 5, 2), WN_ERR_CORRUPT);
+	ck_assert_int_eq(wn__pread_all(fd, bytes, 1, 600), WN_ERR_CORRUPT);
+	ck_assert_int_eq(wn__read_all(fd, bytes, 2, &size), 0);
+	ck_assert_uint_eq(size, 2);
+	ck_assert_int_eq(wn__read_all(fd, bytes, sizeof(bytes), &size), 0);
+	ck_assert_uint_eq(size, 4);
+	ck_assert_int_eq(wn__file_finish(fd, WN_ERR_FULL, false), WN_ERR_FULL);
+	ck_assert_int_eq(wn__file_finish(-1, 0, true), EBADF);
+}
+END_TEST
+
+static void expect_joined(const char *first, const char *name, const char *wanted)
+{
+	char *path = wn__join_path(first, name);
+
+	ck_assert_str_eq(path, wanted);
+	free(path);
+}
+
+START_TEST(a_path_has_one_slash_where_it_was_joined)
+{
+	expect_joined("db", "name", "db/name");
+	expect_joined("a/db//", "name", "a/db/name");
+	expect_joined("/", "name", "/name");
+	expect_joined(".", "name", "./name");
+	ck_assert_int_eq(wn__sync_directory(AT_FDCWD, directory), 0);
+	ck_assert_int_eq(wn__sync_directory(AT_FDCWD, theirs), ENOTDIR);
+}
+END_TEST
+
 START_TEST(a_directory_that_is_not_there_is_not_ours)
 {
 	ck_assert_int_eq(wn__directory_is_ours(directory), 0);
@@ -142,6 +227,10 @@ int main(void)
 	tcase_add_test(tests, a_name_that_cannot_be_had_is_an_error);
 	tcase_add_loop_test(tests, what_is_read_may_have_any_name, 0, 4);
 	tcase_add_loop_test(tests, what_is_written_in_place_has_one_name, 0, 4);
+	tcase_add_loop_test(tests, a_file_is_replaced_whole_and_nobody_elses, 0, 4);
+	tcase_add_test(tests, a_file_that_cannot_be_replaced_is_as_it_was);
+	tcase_add_test(tests, bytes_behind_the_end_are_not_read);
+	tcase_add_test(tests, a_path_has_one_slash_where_it_was_joined);
 	tcase_add_test(tests, a_directory_that_is_not_there_is_not_ours);
 	return test_run(suite);
 }

@@ -315,6 +315,7 @@ END_TEST
 START_TEST(the_file_has_the_documented_bytes)
 {
 	static const unsigned char expected[16] = { 'W', 'N', 'S', 'E', 'C', 'R', 'E', 'T', 1 };
+	static const unsigned char sum[8] = { 0x7e, 0xc6, 0x4f, 0x01, 0x89, 0x8b, 0x65, 0x0e };
 	struct wn_secret *secret = test_secret(8);
 	unsigned char bytes[FILE_SIZE + 1];
 
@@ -322,6 +323,7 @@ START_TEST(the_file_has_the_documented_bytes)
 	read_file(bytes);
 	ck_assert_mem_eq(bytes, expected, sizeof(expected));
 	ck_assert_mem_eq(bytes + 16, wn_secret_seed(secret), WN_SEED_SIZE);
+	ck_assert_mem_eq(bytes + 48, sum, sizeof(sum));
 	wn_secret_destroy(secret);
 }
 END_TEST

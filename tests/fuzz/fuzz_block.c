@@ -2,9 +2,9 @@
  *
  * The first byte chooses what is done with the others, and for which kind of filter.
  * As they are, nearly all stop at magic and checksum; so in the other modes these are
- * put right first, and the input gets to the filter inside. Nothing is asked of the
- * answers, but that there is one, that nothing is read outside the block (the
- * sanitizers see to it) and that two ways of asking agree. */
+ * put right first, of a block or of a small filter, and the input gets to the filter
+ * inside. Nothing is asked of the answers, but that there is one, that nothing is read
+ * outside the bytes (the sanitizers see to it) and that two ways of asking agree. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,19 +12,23 @@
 #include <winnow/block.h>
 #include <winnow/filter.h>
 
+#include "base/bits.h"
 #include "kinds/block_format.h"
+#include "kinds/kind.h"
+#include "kinds/small.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { AS_IT_IS, REPAIR_FULL, REPAIR_TINY, MODES };
+enum { AS_IT_IS, REPAIR, REPAIR_SMALL, MODES };
 
 #define QUERIES 64
 
 static struct wn_secret *secret;
+static uint32_t secret_id;
 static const unsigned kinds[] = { WN_KIND_AQF, WN_KIND_SSCF };
 
 /* Sizes and params stay the fuzzer's, but for the payload size: one value fits. */
-static void repair_full(unsigned char *block, size_t size, unsigned kind)
+static void repair_block(unsigned char *block, size_t size, unsigned kind)
 {
 	if (size < WN__BLOCK_MIN_SIZE)
 		return;
@@ -40,17 +44,19 @@ static void repair_full(unsigned char *block, size_t size, unsigned kind)
 	wn__block_set_payload_sum(block, size - WN__BLOCK_MIN_SIZE);
 }
 
-static void repair_tiny(unsigned char *block, size_t size, unsigned kind)
+static void repair_small(unsigned char *bytes, size_t size, unsigned kind)
 {
-	unsigned char *end = block + size;
+	uint32_t code = (uint32_t)(size < WN__SMALL_LONG ? size : WN__SMALL_LONG) << 10;
+	uint32_t front = kind << 20 | (secret_id ^ code);
 
-	if (size < WN__SMALL_MIN_SIZE)
+	if (size < WN__SMALL_LEAST_SIZE)
 		return;
-	memset(end - WN__BLOCK_TRAILER_SIZE, 0, WN__BLOCK_TRAILER_SIZE);
-	wn__small_set_magic(end);
-	wn__small_set_version_and_kind(end, WN__SMALL_VERSION, kind);
-	wn__small_set_secret_id(end, wn_secret_id(secret));
-	wn__small_set_sum(block, size);
+	for (unsigned i = 0; i < 3; i++) {
+		bytes[i] = (unsigned char)(front >> 8 * i);
+		if (size >= WN__SMALL_LONG)
+			bytes[3 + i] = (unsigned char)(size >> 8 * i);
+	}
+	bytes[size - 1] |= WN__SMALL_LAST;
 }
 
 /* Hashes all over the range, the ends included. */
@@ -102,6 +108,41 @@ static void try_block(const unsigned char *block, size_t size, enum wn_check che
 	wn_filter_close(filter);
 }
 
+static void ask_small(const struct wn__small_form *form, const unsigned char *bytes, size_t size)
+{
+	struct wn_hash hashes[QUERIES];
+	struct wn__small_info info;
+
+	make_hashes(hashes);
+	for (size_t i = 0; i < QUERIES; i++) {
+		bool answer = form->query(bytes, size, hashes[i]);
+
+		if (form->query_fast && wn__cpu_is_fast() &&
+		    form->query_fast(bytes, size, hashes[i]) != answer)
+			abort();
+	}
+	form->describe(bytes, size, &info);
+}
+
+static void try_small(const unsigned char *bytes, size_t size)
+{
+	struct wn__small_header header;
+	unsigned kind;
+
+	if (wn__small_claims(bytes, size, secret_id, &kind) != WN__SMALL_WHOLE)
+		return;
+	if (kind == 0) {
+		if (!wn__small_get_header(bytes, size, secret_id, &header))
+			abort();
+		bytes += WN__SMALL_HEADER;
+		size -= WN__SMALL_HEADER;
+		if (wn__small_claims(bytes, size, secret_id, &kind) != WN__SMALL_WHOLE ||
+		    kind == 0)
+			abort();
+	}
+	ask_small(wn__kind_by_id(kind)->small, bytes, size);
+}
+
 static void try_thaw(const unsigned char *block, size_t size)
 {
 	struct wn_aqf *aqf;
@@ -118,6 +159,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (!secret && wn_secret_create(seed, &secret))
 		return 0;
+	secret_id = wn__small_secret_id(secret);
 	if (size < 1)
 		return 0;
 	/* An exact copy: whatever lies behind it belongs to nobody. */
@@ -126,13 +168,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	memcpy(block, data + 1, size - 1);
 	kind = kinds[data[0] / MODES % (sizeof(kinds) / sizeof(kinds[0]))];
-	if (data[0] % MODES == REPAIR_FULL)
-		repair_full(block, size - 1, kind);
-	else if (data[0] % MODES == REPAIR_TINY)
-		repair_tiny(block, size - 1, kind);
+	if (data[0] % MODES == REPAIR)
+		repair_block(block, size - 1, kind);
+	else if (data[0] % MODES == REPAIR_SMALL)
+		repair_small(block, size - 1, kind);
 	try_block(block, size - 1, WN_CHECK_HEADER);
 	try_block(block, size - 1, WN_CHECK_ALL);
 	try_thaw(block, size - 1);
+	try_small(block, size - 1);
 	free(block);
 	return 0;
 }

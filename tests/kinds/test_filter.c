@@ -1,130 +1,15 @@
 /* test_filter.c - builder and filter, from keys to answers. */
-#include <errno.h>
-#include <string.h>
-
-#include <winnow/error.h>
-#include <winnow/filter.h>
-
-#include "base/alloc.h"
-#include "kinds/block_format.h"
-#include "tests/support/common.h"
-
-static struct wn_secret *secret;
-
-static void set_up(void)
-{
-	secret = test_secret(1);
-}
-
-static void tear_down(void)
-{
-	wn_secret_destroy(secret);
-}
-
-/* A key of 8 to 39 bytes; the same number gives the same key. */
-static size_t make_key(uint64_t number, unsigned char key[40])
-{
-	uint64_t random = number;
-	size_t size = 8 + number % 32;
-
-	put_le64(key, number);
-	for (size_t i = 8; i < size; i++)
-		key[i] = (unsigned char)test_random(&random);
-	return size;
-}
-
-static struct wn_hash hash_of(uint64_t number)
-{
-	unsigned char key[40];
-	size_t size = make_key(number, key);
-
-	return wn_hash(secret, key, size);
-}
-
-static void add_keys(struct wn_builder *builder, uint64_t first, uint64_t count)
-{
-	unsigned char key[40];
-
-	for (uint64_t i = first; i < first + count; i++) {
-		size_t size = make_key(i, key);
-
-		if (wn_builder_add(builder, key, size))
-			ck_abort_msg("key %llu was not added", (unsigned long long)i);
-	}
-}
-
-static bool asks_maybe(const struct wn_filter *filter, uint64_t number)
-{
-	unsigned char key[40];
-	size_t size = make_key(number, key);
-
-	return wn_filter_query(filter, key, size, NULL);
-}
-
-static void assert_has_keys(const struct wn_filter *filter, uint64_t first, uint64_t count)
-{
-	for (uint64_t i = first; i < first + count; i++) {
-		if (!asks_maybe(filter, i))
-			ck_abort_msg("key %llu was forgotten", (unsigned long long)i);
-	}
-}
-
-static uint64_t count_maybes(const struct wn_filter *filter, uint64_t first, uint64_t count)
-{
-	uint64_t maybes = 0;
-
-	for (uint64_t i = first; i < first + count; i++)
-		maybes += asks_maybe(filter, i);
-	return maybes;
-}
-
-static struct wn_builder *make_builder(const char *options)
-{
-	struct wn_config *config = NULL;
-	struct wn_builder *builder;
-
-	if (options)
-		ck_assert_int_eq(wn_config_parse(options, NULL, 0, &config), 0);
-	ck_assert_int_eq(wn_builder_create(config, secret, &builder), 0);
-	wn_config_destroy(config);
-	return builder;
-}
-
-/* An exact copy of the block, so that a sanitizer sees reads behind it. */
-static void *finish(struct wn_builder *builder, size_t *sizep)
-{
-	void *block, *copy;
-
-	ck_assert_int_eq(wn_builder_finish(builder, &block, sizep), 0);
-	copy = malloc(*sizep);
-	ck_assert_ptr_nonnull(copy);
-	memcpy(copy, block, *sizep);
-	free(block);
-	return copy;
-}
-
-static struct wn_filter *open_filter(const void *block, size_t size, enum wn_check check)
-{
-	struct wn_filter *filter;
-	const char *reason;
-	int err = wn_filter_open(block, size, check, secret, &filter, &reason);
-
-	ck_assert_msg(err == 0, "error %d: %s", err, reason);
-	ck_assert_ptr_null(reason);
-	return filter;
-}
+#include "tests/support/filter_keys.h"
 
 /* ---- build and ask ------------------------------------------------------ */
 
-static void check_no_key_is_forgotten(const char *options, uint64_t first, uint64_t count,
-				      bool tiny)
+static void check_no_key_is_forgotten(const char *options, uint64_t first, uint64_t count)
 {
 	struct wn_builder *builder = make_builder(options);
 	struct wn_filter *filter;
 	size_t size;
 	void *block;
 
-	wn_builder_set_tiny(builder, tiny);
 	add_keys(builder, first, count);
 	ck_assert_uint_eq(wn_builder_count(builder), count);
 	block = finish(builder, &size);
@@ -147,10 +32,9 @@ START_TEST(no_key_is_ever_forgotten)
 	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
 		uint64_t first = test_random(&random) >> 1;
 
-		check_no_key_is_forgotten(NULL, first, counts[i], false);
-		check_no_key_is_forgotten(NULL, first, counts[i], true);
-		check_no_key_is_forgotten("aqf:remainder_bits=2", first, counts[i], false);
-		check_no_key_is_forgotten("aqf:remainder_bits=32;load=0.5", first, counts[i], true);
+		check_no_key_is_forgotten(NULL, first, counts[i]);
+		check_no_key_is_forgotten("aqf:remainder_bits=2", first, counts[i]);
+		check_no_key_is_forgotten("aqf:remainder_bits=32;load=0.5", first, counts[i]);
 	}
 }
 END_TEST
@@ -182,27 +66,24 @@ END_TEST
 
 START_TEST(a_filter_of_nothing_says_no)
 {
-	for (int tiny = 0; tiny <= 1; tiny++) {
-		struct wn_builder *builder = make_builder(NULL);
-		struct wn_filter *filter;
-		struct wn_filter_info info;
-		size_t size, count;
-		void *block;
+	struct wn_builder *builder = make_builder(NULL);
+	struct wn_filter *filter;
+	struct wn_filter_info info;
+	size_t size, count;
+	void *block;
 
-		wn_builder_set_tiny(builder, tiny);
-		block = finish(builder, &size);
-		filter = open_filter(block, size, WN_CHECK_ALL);
-		ck_assert_uint_eq(count_maybes(filter, 0, 10000), 0);
-		ck_assert(!wn_filter_query(filter, NULL, 0, NULL));
-		wn_filter_describe(filter, &info);
-		ck_assert_uint_eq(info.key_count, 0);
-		ck_assert(info.bits_per_key == 0);
-		wn_builder_hashes(builder, &count);
-		ck_assert_uint_eq(count, 0);
-		wn_filter_close(filter);
-		free(block);
-		wn_builder_destroy(builder);
-	}
+	block = finish(builder, &size);
+	filter = open_filter(block, size, WN_CHECK_ALL);
+	ck_assert_uint_eq(count_maybes(filter, 0, 10000), 0);
+	ck_assert(!wn_filter_query(filter, NULL, 0, NULL));
+	wn_filter_describe(filter, &info);
+	ck_assert_uint_eq(info.key_count, 0);
+	ck_assert(info.bits_per_key == 0);
+	wn_builder_hashes(builder, &count);
+	ck_assert_uint_eq(count, 0);
+	wn_filter_close(filter);
+	free(block);
+	wn_builder_destroy(builder);
 }
 END_TEST
 
@@ -337,7 +218,7 @@ START_TEST(negatives_that_are_keys_cost_nothing)
 	filter = open_filter(block, size, WN_CHECK_ALL);
 	assert_has_keys(filter, 0, 1000);
 	wn_filter_describe(filter, &info);
-	ck_assert_uint_eq(info.extensions, 0);
+	ck_assert_double_eq(wn_filter_fact_of(&info, "extensions"), 0);
 	wn_filter_close(filter);
 	free(block);
 	wn_builder_destroy(builder);
@@ -502,10 +383,10 @@ START_TEST(describe_tells_what_was_built)
 	wn_filter_describe(filter, &info);
 	ck_assert_str_eq(info.kind, "aqf");
 	ck_assert_uint_eq(info.key_count, 10000);
-	ck_assert_uint_eq(info.remainder_bits, 11);
-	ck_assert_uint_eq(info.used_slots, 10000);
-	ck_assert_uint_eq(info.extensions, 0);
-	ck_assert_double_eq_tol(info.load, 0.5, 0.01);
+	ck_assert_double_eq(wn_filter_fact_of(&info, "remainder_bits"), 11);
+	ck_assert_double_eq(wn_filter_fact_of(&info, "used_slots"), 10000);
+	ck_assert_double_eq(wn_filter_fact_of(&info, "extensions"), 0);
+	ck_assert_double_eq_tol(wn_filter_fact_of(&info, "load"), 0.5, 0.01);
 	ck_assert_double_eq_tol(info.bits_per_key, 8.0 * (double)size / 10000, 1e-9);
 	wn_filter_close(filter);
 	free(block);
@@ -545,36 +426,6 @@ START_TEST(a_full_block_is_read_with_any_secret)
 }
 END_TEST
 
-START_TEST(a_tiny_block_needs_its_secret)
-{
-	struct wn_secret *other = test_secret(2);
-	struct wn_builder *builder = make_builder(NULL);
-	struct wn_filter *filter;
-	const char *reason;
-	size_t size;
-	void *block;
-
-	wn_builder_set_tiny(builder, true);
-	add_keys(builder, 0, 36);
-	block = finish(builder, &size);
-	for (int given = 0; given <= 1; given++) {
-		filter = (void *)1;
-		reason = NULL;
-		ck_assert_int_eq(wn_filter_open(block, size, WN_CHECK_ALL, given ? other : NULL,
-						&filter, &reason),
-				 WN_ERR_MISMATCH);
-		ck_assert_ptr_null(filter);
-		ck_assert_ptr_nonnull(reason);
-	}
-	filter = open_filter(block, size, WN_CHECK_ALL);
-	ck_assert_ptr_eq(wn_filter_secret(filter), secret);
-	wn_filter_close(filter);
-	free(block);
-	wn_builder_destroy(builder);
-	wn_secret_destroy(other);
-}
-END_TEST
-
 START_TEST(a_builder_needs_a_secret)
 {
 	struct wn_builder *builder = (void *)1;
@@ -583,241 +434,6 @@ START_TEST(a_builder_needs_a_secret)
 	ck_assert_ptr_null(builder);
 }
 END_TEST
-
-/* ---- damage ------------------------------------------------------------- */
-
-static void assert_refused(const void *block, size_t size, enum wn_check check)
-{
-	struct wn_filter *filter = (void *)1;
-	const char *reason = NULL;
-	int err = wn_filter_open(block, size, check, secret, &filter, &reason);
-
-	if (err >= 0 || filter || !reason)
-		ck_abort_msg("size %zu: error %d, filter %p", size, err, (void *)filter);
-}
-
-START_TEST(a_damaged_block_is_refused)
-{
-	for (int tiny = 0; tiny <= 1; tiny++) {
-		struct wn_builder *builder = make_builder(NULL);
-		unsigned char *block;
-		size_t size;
-
-		wn_builder_set_tiny(builder, tiny);
-		add_keys(builder, 0, 500);
-		block = finish(builder, &size);
-		for (size_t bit = 0; bit < 8 * size; bit++) {
-			block[bit / 8] ^= (unsigned char)(1 << bit % 8);
-			assert_refused(block, size, WN_CHECK_ALL);
-			block[bit / 8] ^= (unsigned char)(1 << bit % 8);
-		}
-		for (size_t cut = 0; cut < size; cut++) {
-			assert_refused(block, cut, WN_CHECK_ALL);
-			assert_refused(block, cut, WN_CHECK_HEADER);
-		}
-		free(block);
-		wn_builder_destroy(builder);
-	}
-}
-END_TEST
-
-/* With the header's word alone a damaged payload may give wrong answers: the
- * host has promised that there is none. It must not read outside the block. */
-START_TEST(a_damaged_payload_is_memory_safe_when_unchecked)
-{
-	uint64_t random = test_seed("filter", 20240611);
-	struct wn_builder *builder = make_builder(NULL);
-	unsigned char *block;
-	size_t size;
-
-	add_keys(builder, 0, 500);
-	for (uint64_t i = 500; i < 20000; i++)
-		ck_assert_int_eq(wn_builder_add_negative(builder, hash_of(i)), 0);
-	block = finish(builder, &size);
-	for (int round = 0; round < 300; round++) {
-		struct wn_filter *filter;
-
-		for (int i = 0; i < 1 + round / 10; i++)
-			block[128 + test_random(&random) % (size - 141)] =
-				(unsigned char)test_random(&random);
-		filter = open_filter(block, size, WN_CHECK_HEADER);
-		(void)count_maybes(filter, 0, 300);
-		wn_filter_close(filter);
-	}
-	free(block);
-	wn_builder_destroy(builder);
-}
-END_TEST
-
-START_TEST(an_unknown_kind_is_refused)
-{
-	struct wn_builder *builder = make_builder(NULL);
-	struct wn_filter *filter;
-	const char *reason;
-	unsigned char *block;
-	size_t size;
-
-	add_keys(builder, 0, 10);
-	block = finish(builder, &size);
-	wn__block_set_kind(block, 255);
-	wn__block_set_header_sum(block);
-	ck_assert_int_eq(wn_filter_open(block, size, WN_CHECK_ALL, secret, &filter, &reason),
-			 WN_ERR_VERSION);
-	ck_assert_ptr_null(filter);
-	ck_assert_ptr_nonnull(strstr(reason, "kind"));
-	free(block);
-	wn_builder_destroy(builder);
-}
-END_TEST
-
-/* ---- no memory ---------------------------------------------------------- */
-
-START_TEST(a_key_that_finds_no_memory_changes_nothing)
-{
-	struct wn_builder *builder;
-	struct wn_filter *filter;
-	uint64_t failures = 0;
-	size_t size;
-	void *block;
-
-	wn__alloc_fail_at(1);
-	ck_assert_int_eq(wn_builder_create(NULL, secret, &builder), ENOMEM);
-	ck_assert_ptr_null(builder);
-	wn__alloc_fail_at(0);
-	builder = make_builder(NULL);
-	for (uint64_t i = 0; i < 3000; i++) {
-		unsigned char key[40];
-		size_t key_size = make_key(i, key);
-
-		wn__alloc_fail_at(1);
-		if (wn_builder_add(builder, key, key_size) == ENOMEM) {
-			failures++;
-			ck_assert_uint_eq(wn_builder_count(builder), i);
-			ck_assert_int_eq(wn_builder_add(builder, key, key_size), 0);
-		}
-		wn__alloc_fail_at(1);
-		if (wn_builder_add_negative(builder, hash_of(i + 10000)) == ENOMEM)
-			ck_assert_int_eq(wn_builder_add_negative(builder, hash_of(i + 10000)), 0);
-	}
-	wn__alloc_fail_at(0);
-	ck_assert_uint_ge(failures, 2);
-	ck_assert_uint_eq(wn_builder_count(builder), 3000);
-	block = finish(builder, &size);
-	filter = open_filter(block, size, WN_CHECK_ALL);
-	assert_has_keys(filter, 0, 3000);
-	ck_assert_uint_eq(count_maybes(filter, 10000, 3000), 0);
-	wn_filter_close(filter);
-	free(block);
-	wn_builder_destroy(builder);
-}
-END_TEST
-
-static void check_failing_finish(bool tiny)
-{
-	struct wn_builder *builder = make_builder("aqf:remainder_bits=4");
-	struct wn_filter *filter;
-	uint64_t failures = 0;
-	size_t size = 1;
-	void *block = NULL;
-
-	wn_builder_set_tiny(builder, tiny);
-	add_keys(builder, 0, 5000);
-	for (uint64_t i = 5000; i < 10000; i++)
-		ck_assert_int_eq(wn_builder_add_negative(builder, hash_of(i)), 0);
-	for (;; failures++) {
-		int err;
-
-		block = (void *)1;
-		wn__alloc_fail_at(failures + 1);
-		err = wn_builder_finish(builder, &block, &size);
-		if (!err)
-			break;
-		ck_assert_int_eq(err, ENOMEM);
-		ck_assert_ptr_null(block);
-		ck_assert_uint_eq(size, 0);
-		ck_assert_uint_eq(wn_builder_count(builder), 5000);
-	}
-	ck_assert_uint_eq(wn__alloc_calls(), failures);
-	ck_assert_uint_ge(failures, 3);
-	wn__alloc_fail_at(0);
-	filter = open_filter(block, size, WN_CHECK_ALL);
-	assert_has_keys(filter, 0, 5000);
-	ck_assert_uint_eq(count_maybes(filter, 5000, 5000), 0);
-	wn_filter_close(filter);
-	free(block);
-	wn_builder_destroy(builder);
-}
-
-START_TEST(a_finish_without_memory_keeps_the_keys)
-{
-	check_failing_finish(false);
-	check_failing_finish(true);
-}
-END_TEST
-
-START_TEST(a_failed_finish_keeps_the_hashes_of_the_last)
-{
-	struct wn_builder *builder = make_builder(NULL);
-	const struct wn_hash *hashes;
-	size_t size, count;
-	void *block;
-
-	add_keys(builder, 0, 100);
-	free(finish(builder, &size));
-	hashes = wn_builder_hashes(builder, &count);
-	wn__alloc_fail_at(1);
-	ck_assert_int_eq(wn_builder_finish(builder, &block, &size), ENOMEM);
-	wn__alloc_fail_at(0);
-	ck_assert_ptr_eq(wn_builder_hashes(builder, &count), hashes);
-	ck_assert_uint_eq(count, 100);
-	wn_builder_destroy(builder);
-}
-END_TEST
-
-START_TEST(an_open_without_memory_gives_no_filter)
-{
-	struct wn_builder *builder = make_builder(NULL);
-	struct wn_filter *filter;
-	uint64_t failures = 0;
-	size_t size;
-	void *block;
-
-	add_keys(builder, 0, 100);
-	block = finish(builder, &size);
-	for (;; failures++) {
-		const char *reason = NULL;
-		int err;
-
-		filter = (void *)1;
-		wn__alloc_fail_at(failures + 1);
-		/* No secret: one more allocation. */
-		err = wn_filter_open(block, size, WN_CHECK_ALL, NULL, &filter, &reason);
-		if (!err)
-			break;
-		ck_assert_int_eq(err, ENOMEM);
-		ck_assert_ptr_null(filter);
-		ck_assert_str_eq(reason, wn_strerror(ENOMEM));
-	}
-	ck_assert_uint_ge(failures, 3);
-	wn__alloc_fail_at(0);
-	assert_has_keys(filter, 0, 100);
-	wn_filter_close(filter);
-	free(block);
-	wn_builder_destroy(builder);
-}
-END_TEST
-
-static void add_case(Suite *suite, const char *name, const TTest *const *tests, size_t count)
-{
-	TCase *tcase = tcase_create(name);
-
-	suite_add_tcase(suite, tcase);
-	tcase_add_checked_fixture(tcase, set_up, tear_down);
-	for (size_t i = 0; i < count; i++)
-		tcase_add_test(tcase, tests[i]);
-}
-
-#define ADD_CASE(suite, name, tests) add_case(suite, name, tests, sizeof(tests) / sizeof(tests[0]))
 
 /* Stores sort by id: the filters of one builder stand side by side, and no two are alike. */
 START_TEST(the_ids_of_a_builder_begin_alike_and_ascend)
@@ -852,44 +468,27 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("filter");
-	const TTest *const asking[] = {
-		no_key_is_ever_forgotten,
-		other_keys_are_mostly_not_there,
-		a_filter_of_nothing_says_no,
-		a_key_added_often_is_in_once,
-		empty_and_large_keys_are_keys,
-		keys_and_hashes_are_the_same_to_a_builder,
-		negatives_answer_no_and_keys_win,
-		negatives_that_are_keys_cost_nothing,
-		hashes_come_in_order_each_once,
-		a_builder_can_be_used_again,
-		a_reset_does_not_swallow_the_key_before_it,
-		finishing_twice_gives_the_same_filter,
-		a_batch_answers_as_single_queries_do,
-		a_missing_filter_says_maybe,
-		describe_tells_what_was_built,
-		the_ids_of_a_builder_begin_alike_and_ascend,
-	};
-	const TTest *const secrets[] = {
-		a_full_block_is_read_with_any_secret,
-		a_tiny_block_needs_its_secret,
-		a_builder_needs_a_secret,
-	};
-	const TTest *const damage[] = {
-		a_damaged_block_is_refused,
-		a_damaged_payload_is_memory_safe_when_unchecked,
-		an_unknown_kind_is_refused,
-	};
-	const TTest *const memory[] = {
-		a_key_that_finds_no_memory_changes_nothing,
-		a_finish_without_memory_keeps_the_keys,
-		a_failed_finish_keeps_the_hashes_of_the_last,
-		an_open_without_memory_gives_no_filter,
-	};
+	TCase *tests = tcase_create("filter");
 
-	ADD_CASE(suite, "asking", asking);
-	ADD_CASE(suite, "secrets", secrets);
-	ADD_CASE(suite, "damage", damage);
-	ADD_CASE(suite, "memory", memory);
+	suite_add_tcase(suite, tests);
+	tcase_add_checked_fixture(tests, set_up, tear_down);
+	tcase_add_test(tests, no_key_is_ever_forgotten);
+	tcase_add_test(tests, other_keys_are_mostly_not_there);
+	tcase_add_test(tests, a_filter_of_nothing_says_no);
+	tcase_add_test(tests, a_key_added_often_is_in_once);
+	tcase_add_test(tests, empty_and_large_keys_are_keys);
+	tcase_add_test(tests, keys_and_hashes_are_the_same_to_a_builder);
+	tcase_add_test(tests, negatives_answer_no_and_keys_win);
+	tcase_add_test(tests, negatives_that_are_keys_cost_nothing);
+	tcase_add_test(tests, hashes_come_in_order_each_once);
+	tcase_add_test(tests, a_builder_can_be_used_again);
+	tcase_add_test(tests, a_reset_does_not_swallow_the_key_before_it);
+	tcase_add_test(tests, finishing_twice_gives_the_same_filter);
+	tcase_add_test(tests, a_batch_answers_as_single_queries_do);
+	tcase_add_test(tests, a_missing_filter_says_maybe);
+	tcase_add_test(tests, describe_tells_what_was_built);
+	tcase_add_test(tests, a_full_block_is_read_with_any_secret);
+	tcase_add_test(tests, a_builder_needs_a_secret);
+	tcase_add_test(tests, the_ids_of_a_builder_begin_alike_and_ascend);
 	return test_run(suite);
 }

@@ -106,7 +106,7 @@ START_TEST(every_kind_has_a_name_and_a_number)
 {
 	struct wn_config *config = parse("sscf:bits_per_key=10.5;vulnerable_share=0.5");
 
-	ck_assert_uint_eq(wn__config_kind(config), WN_KIND_SSCF);
+	ck_assert_uint_eq(config->kind->id, WN_KIND_SSCF);
 	ck_assert(config->values[option_index(config, "bits_per_key")] == 10.5);
 	ck_assert(config->values[option_index(config, "vulnerable_share")] == 0.5);
 	ck_assert(wn__config_wants_costs(config));

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "tests/support/frozen.h"
-#include "learn/journal.h"
+#include "learn/saved/journal.h"
 
 static char directory[256];
 static char path[512];
@@ -50,8 +50,24 @@ struct state {
 	struct wn__registry *registry;
 	struct wn__negatives *negatives;
 	struct wn__lessons *lessons;
-	struct wn__saved *saved;
+	struct wn__journal *saved;
 };
+
+static int open_journal(const char *where, struct wn__registry *registry,
+			struct wn__negatives *negatives, struct wn__journal **journalp)
+{
+	struct wn__journal_state saved = {.registry = registry, .negatives = negatives};
+
+	return wn__journal_open(where, &saved, journalp);
+}
+
+static void load_journal(const char *where, struct wn__registry *registry,
+			 struct wn__negatives *negatives)
+{
+	struct wn__journal_state saved = {.registry = registry, .negatives = negatives};
+
+	wn__journal_load(where, &saved);
+}
 
 static struct state state_create(struct frozen_filter *frozen)
 {
@@ -68,7 +84,7 @@ static struct state state_open(struct frozen_filter *frozen)
 {
 	struct state state = state_create(frozen);
 
-	ck_assert_int_eq(wn__saved_open(directory, state.registry, state.negatives, &state.saved),
+	ck_assert_int_eq(open_journal(directory, state.registry, state.negatives, &state.saved),
 			 0);
 	return state;
 }
@@ -82,12 +98,12 @@ static void state_free(struct state *state)
 
 static void state_close(struct state *state)
 {
-	wn__saved_close(state->saved);
+	wn__journal_close(state->saved);
 	state_free(state);
 }
 
 /* Where a leak checker finds them. */
-static struct wn__saved *left_behind[4096];
+static struct wn__journal *left_behind[4096];
 static size_t crashes;
 
 /* The process is gone: nothing more is written. What it held open is the test's loss. */
@@ -145,7 +161,7 @@ START_TEST(what_was_synced_survives_a_crash)
 	make_directory();
 	state = state_open(&frozen);
 	learn(&state, &random, queries, QUERIES);
-	ck_assert_int_eq(wn__saved_sync(state.saved), 0);
+	ck_assert_int_eq(wn__journal_sync(state.saved), 0);
 	learn(&state, &random, later, QUERIES);
 	state_crash(&state);
 	state = state_open(&frozen);
@@ -189,24 +205,24 @@ START_TEST(a_sync_writes_only_what_is_new)
 	uint64_t random = test_seed("saved", 3);
 	struct frozen_filter frozen = make_filter(&random);
 	struct wn_hash queries[QUERIES], one;
-	struct wn__saved_stats stats;
+	struct wn__journal_stats stats;
 	struct state state;
 	off_t before;
 
 	make_directory();
 	state = state_open(&frozen);
-	ck_assert_int_eq(wn__saved_sync(state.saved), 0);
+	ck_assert_int_eq(wn__journal_sync(state.saved), 0);
 	ck_assert_int_eq(size_of("journal"), 0);
 	learn(&state, &random, queries, QUERIES);
-	ck_assert_int_eq(wn__saved_sync(state.saved), 0);
+	ck_assert_int_eq(wn__journal_sync(state.saved), 0);
 	before = size_of("journal");
-	ck_assert_int_eq(wn__saved_sync(state.saved), 0);
+	ck_assert_int_eq(wn__journal_sync(state.saved), 0);
 	ck_assert_int_eq(size_of("journal"), before);
 	learn(&state, &random, &one, 1);
-	ck_assert_int_eq(wn__saved_sync(state.saved), 0);
+	ck_assert_int_eq(wn__journal_sync(state.saved), 0);
 	ck_assert_int_gt(size_of("journal"), before);
 	ck_assert_int_lt(size_of("journal") - before, before / 2);
-	wn__saved_describe(state.saved, &stats);
+	wn__journal_describe(state.saved, &stats);
 	ck_assert_uint_eq(stats.syncs, 2);
 	ck_assert_uint_eq(stats.failures + stats.damaged, 0);
 	state_close(&state);
@@ -227,10 +243,10 @@ START_TEST(a_journal_cut_anywhere_keeps_what_is_before)
 	make_directory();
 	state = state_open(&frozen);
 	learn(&state, &random, first, 5);
-	ck_assert_int_eq(wn__saved_sync(state.saved), 0);
+	ck_assert_int_eq(wn__journal_sync(state.saved), 0);
 	half = size_of("journal");
 	learn(&state, &random, second, 5);
-	ck_assert_int_eq(wn__saved_sync(state.saved), 0);
+	ck_assert_int_eq(wn__journal_sync(state.saved), 0);
 	all = size_of("journal");
 	state_crash(&state);
 	for (off_t length = all - 1; length >= half; length--) {
@@ -242,7 +258,7 @@ START_TEST(a_journal_cut_anywhere_keeps_what_is_before)
 	}
 	state = state_open(&frozen);
 	learn(&state, &random, third, 5);
-	ck_assert_int_eq(wn__saved_sync(state.saved), 0);
+	ck_assert_int_eq(wn__journal_sync(state.saved), 0);
 	state_crash(&state);
 	state = state_open(&frozen);
 	ck_assert_uint_eq(count_refuted(&state, first, 5), 5);
@@ -271,7 +287,7 @@ START_TEST(damage_costs_lessons_and_never_a_key)
 	uint64_t random = test_seed("saved", 5);
 	struct frozen_filter frozen = make_filter(&random);
 	struct wn_hash queries[10], more[10];
-	struct wn__saved_stats stats;
+	struct wn__journal_stats stats;
 	struct state state;
 
 	make_directory();
@@ -280,13 +296,13 @@ START_TEST(damage_costs_lessons_and_never_a_key)
 	state_close(&state);
 	state = state_open(&frozen);
 	learn(&state, &random, more, 10);
-	ck_assert_int_eq(wn__saved_sync(state.saved), 0);
+	ck_assert_int_eq(wn__journal_sync(state.saved), 0);
 	state_crash(&state);
 	for (off_t at = 0; at < size_of(names[_i]); at++) {
 		struct state loaded = state_create(&frozen);
 
 		flip_byte(names[_i], at);
-		wn__saved_load(directory, loaded.registry, loaded.negatives);
+		load_journal(directory, loaded.registry, loaded.negatives);
 		frozen_expect_all_keys(&frozen, loaded.lessons);
 		if (_i != 0)
 			expect(count_refuted(&loaded, queries, 10) == 10);
@@ -295,7 +311,7 @@ START_TEST(damage_costs_lessons_and_never_a_key)
 	}
 	flip_byte(names[_i], 3);
 	state = state_open(&frozen);
-	wn__saved_describe(state.saved, &stats);
+	wn__journal_describe(state.saved, &stats);
 	ck_assert_uint_eq(stats.damaged, 1);
 	state_close(&state);
 	remove_directory();
@@ -319,7 +335,7 @@ START_TEST(a_long_journal_is_merged)
 		longest = size_of("journal");
 		ck_assert_uint_lt(round, 16);
 		learn(&state, &random, queries + round++ * count, count);
-		ck_assert_int_eq(wn__saved_sync(state.saved), 0);
+		ck_assert_int_eq(wn__journal_sync(state.saved), 0);
 	} while (size_of("journal") > longest);
 	ck_assert_int_eq(size_of("journal"), 0);
 	ck_assert_int_gt(longest, 1 << 19);
@@ -346,7 +362,7 @@ START_TEST(changes_that_were_not_listed_are_saved_all_the_same)
 	make_directory();
 	state = state_open(&frozen);
 	learn(&state, &random, queries, count);
-	ck_assert_int_eq(wn__saved_sync(state.saved), 0);
+	ck_assert_int_eq(wn__journal_sync(state.saved), 0);
 	state_crash(&state);
 	state = state_open(&frozen);
 	ck_assert_uint_eq(count_refuted(&state, queries, count), count);
@@ -363,25 +379,25 @@ START_TEST(a_full_disk_is_counted_and_made_good_later)
 	struct frozen_filter frozen = make_filter(&random);
 	struct wn_hash first[5], second[QUERIES];
 	struct rlimit limit, small;
-	struct wn__saved_stats stats;
+	struct wn__journal_stats stats;
 	struct state state;
 
 	make_directory();
 	state = state_open(&frozen);
 	learn(&state, &random, first, 5);
-	ck_assert_int_eq(wn__saved_sync(state.saved), 0);
+	ck_assert_int_eq(wn__journal_sync(state.saved), 0);
 	signal(SIGXFSZ, SIG_IGN);
 	ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &limit), 0);
 	small = limit;
 	small.rlim_cur = (rlim_t)size_of("journal") + 50;
 	learn(&state, &random, second, QUERIES);
 	ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &small), 0);
-	ck_assert_int_ne(wn__saved_sync(state.saved), 0);
-	ck_assert_int_ne(wn__saved_sync(state.saved), 0);
+	ck_assert_int_ne(wn__journal_sync(state.saved), 0);
+	ck_assert_int_ne(wn__journal_sync(state.saved), 0);
 	ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
-	wn__saved_describe(state.saved, &stats);
+	wn__journal_describe(state.saved, &stats);
 	ck_assert_uint_eq(stats.failures, 2);
-	ck_assert_int_eq(wn__saved_sync(state.saved), 0);
+	ck_assert_int_eq(wn__journal_sync(state.saved), 0);
 	state_crash(&state);
 	state = state_open(&frozen);
 	ck_assert_uint_eq(count_refuted(&state, first, 5), 5);
@@ -398,12 +414,12 @@ START_TEST(a_directory_that_cannot_be_written_is_said)
 	struct frozen_filter frozen = make_filter(&random);
 	struct state state = state_create(&frozen);
 
-	ck_assert_int_ne(wn__saved_open("/proc/self/none", state.registry, state.negatives,
-					&state.saved), 0);
+	ck_assert_int_ne(
+		open_journal("/proc/self/none", state.registry, state.negatives, &state.saved), 0);
 	ck_assert_ptr_null(state.saved);
 	make_directory();
 	ck_assert_int_eq(mkdir(path_of("journal"), 0700), 0);
-	ck_assert_int_ne(wn__saved_open(directory, state.registry, state.negatives, &state.saved),
+	ck_assert_int_ne(open_journal(directory, state.registry, state.negatives, &state.saved),
 			 0);
 	state_free(&state);
 	rmdir(path_of("journal"));
@@ -454,10 +470,10 @@ START_TEST(a_file_with_a_second_name_is_not_written_to)
 	for (size_t i = 0; i < 3; i++) {
 		link_foreign(names[i], "somebody else's");
 		state = state_create(&frozen);
-		ck_assert_int_eq(wn__saved_open(directory, state.registry, state.negatives,
-						&state.saved), 0);
+		ck_assert_int_eq(
+			open_journal(directory, state.registry, state.negatives, &state.saved), 0);
 		learn(&state, &random, queries, QUERIES);
-		ck_assert_int_eq(wn__saved_sync(state.saved), 0);
+		ck_assert_int_eq(wn__journal_sync(state.saved), 0);
 		state_close(&state);
 		expect_foreign("somebody else's");
 		remove(path_of("secret"));
@@ -479,7 +495,7 @@ START_TEST(a_copy_made_of_links_keeps_what_it_had)
 	make_directory();
 	state = state_open(&frozen);
 	learn(&state, &random, first, QUERIES);
-	ck_assert_int_eq(wn__saved_sync(state.saved), 0);
+	ck_assert_int_eq(wn__journal_sync(state.saved), 0);
 	state_crash(&state);
 	snprintf(own, sizeof(own), "%s", directory);
 	snprintf(copied, sizeof(copied), "%s.copy", directory);
@@ -488,7 +504,7 @@ START_TEST(a_copy_made_of_links_keeps_what_it_had)
 	state = state_open(&frozen);
 	ck_assert_uint_eq(count_refuted(&state, first, QUERIES), QUERIES);
 	learn(&state, &random, second, QUERIES);
-	ck_assert_int_eq(wn__saved_sync(state.saved), 0);
+	ck_assert_int_eq(wn__journal_sync(state.saved), 0);
 	state_crash(&state);
 	/* The original has both, the copy what was there when it was made. */
 	state = state_open(&frozen);

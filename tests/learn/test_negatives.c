@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 #include "tests/support/common.h"
-#include "learn/negatives.h"
+#include "learn/negatives/negatives.h"
 #include "base/secret.h"
 
 static const unsigned char seed[WN_SEED_SIZE] = "the seed of these tests";
@@ -44,6 +44,44 @@ static struct wn_hash number(uint64_t n)
 	return test_random_hash(&random);
 }
 
+/* The costliest, up to `wanted` of them; free() them. */
+static int top_of(struct wn__negatives *table, size_t wanted, struct wn__negative **topp,
+		  size_t *countp)
+{
+	const struct wn__negatives_view *view = wn__negatives_view(table);
+
+	*topp = NULL;
+	*countp = 0;
+	if (!view)
+		return ENOMEM;
+	*countp = view->count < wanted ? view->count : wanted;
+	*topp = malloc((*countp + 1) * sizeof(**topp));
+	if (*countp)
+		memcpy(*topp, view->negatives, *countp * sizeof(**topp));
+	wn__negatives_unview(view);
+	return 0;
+}
+
+/* The hashes that cost at least `least`, in ascending order; free() them. */
+static int snapshot(struct wn__negatives *table, double least, struct wn_hash **hashesp,
+		    size_t *countp)
+{
+	const struct wn__negatives_view *view = wn__negatives_view(table);
+
+	*hashesp = NULL;
+	*countp = 0;
+	if (!view)
+		return ENOMEM;
+	*hashesp = malloc((view->count + 1) * sizeof(**hashesp));
+	while (*countp < view->count && view->negatives[*countp].cost >= least) {
+		(*hashesp)[*countp] = view->negatives[*countp].hash;
+		++*countp;
+	}
+	wn__negatives_unview(view);
+	qsort(*hashesp, *countp, sizeof(**hashesp), test_compare_hashes);
+	return 0;
+}
+
 /* The hash's cost, or 0. */
 static double cost_of(struct wn__negatives *table, struct wn_hash hash)
 {
@@ -51,7 +89,7 @@ static double cost_of(struct wn__negatives *table, struct wn_hash hash)
 	double cost = 0;
 	size_t count;
 
-	expect(wn__negatives_top(table, SIZE_MAX, &top, &count) == 0);
+	expect(top_of(table, SIZE_MAX, &top, &count) == 0);
 	for (size_t i = 0; i < count; i++)
 		if (wn_hash_compare(top[i].hash, hash) == 0)
 			cost = top[i].cost;
@@ -65,13 +103,13 @@ START_TEST(every_hash_is_there_once_and_in_order)
 	struct wn_hash *hashes;
 	size_t count;
 
-	ck_assert_int_eq(wn__negatives_snapshot(table, 0, &hashes, &count), 0);
+	ck_assert_int_eq(snapshot(table, 0, &hashes, &count), 0);
 	ck_assert_uint_eq(count, 0);
 	free(hashes);
 	for (int round = 0; round < 3; round++)
 		for (uint64_t n = 0; n < 5000; n++)
 			expect(add(table, number(n), 1) == 0);
-	ck_assert_int_eq(wn__negatives_snapshot(table, 0, &hashes, &count), 0);
+	ck_assert_int_eq(snapshot(table, 0, &hashes, &count), 0);
 	ck_assert_uint_eq(count, 5000);
 	for (size_t i = 1; i < count; i++)
 		expect(wn_hash_compare(hashes[i - 1], hashes[i]) < 0);
@@ -100,7 +138,7 @@ START_TEST(costs_add_up_and_fade)
 	ck_assert_double_eq_tol(cost_of(table, number(1)), 2, 0.001);
 	/* 1 + 2^-0.01 + 2^-0.02 + ... over 199 reports */
 	ck_assert_double_eq_tol(cost_of(table, number(2)), 107.9, 1);
-	ck_assert_int_eq(wn__negatives_snapshot(table, 3, &hashes, &count), 0);
+	ck_assert_int_eq(snapshot(table, 3, &hashes, &count), 0);
 	ck_assert_uint_eq(count, 1);
 	ck_assert(wn_hash_compare(hashes[0], number(2)) == 0);
 	free(hashes);
@@ -130,12 +168,12 @@ START_TEST(the_top_comes_costliest_first)
 
 	for (uint64_t n = 1; n <= 500; n++)
 		expect(add(table, number(n), (double)n) == 0);
-	ck_assert_int_eq(wn__negatives_top(table, 10, &top, &count), 0);
+	ck_assert_int_eq(top_of(table, 10, &top, &count), 0);
 	ck_assert_uint_eq(count, 10);
 	for (uint64_t i = 0; i < 10; i++)
 		ck_assert(wn_hash_compare(top[i].hash, number(500 - i)) == 0);
 	free(top);
-	ck_assert_int_eq(wn__negatives_top(table, 0, &top, &count), 0);
+	ck_assert_int_eq(top_of(table, 0, &top, &count), 0);
 	ck_assert_uint_eq(count, 0);
 	free(top);
 	wn__negatives_destroy(table);
@@ -152,7 +190,7 @@ START_TEST(past_the_capacity_the_cheapest_go)
 		expect(add(table, number(n), (double)(n * 7919 % 1009 + 1)) == 0);
 	ck_assert_uint_eq(stats_of(table).count, 751);
 	ck_assert_uint_eq(stats_of(table).dropped, 250);
-	ck_assert_int_eq(wn__negatives_top(table, 1000, &top, &count), 0);
+	ck_assert_int_eq(top_of(table, 1000, &top, &count), 0);
 	/* The 750 costliest of the first 1,000, and the one that came last. */
 	for (uint64_t n = 1; n <= 1000; n++) {
 		double cost = (double)(n * 7919 % 1009 + 1);
@@ -257,7 +295,7 @@ START_TEST(a_filter_built_against_the_snapshot_denies_it)
 	ck_assert_int_eq(wn_builder_create(NULL, secret, &builder), 0);
 	for (uint64_t n = 10000; n < 20000; n++)
 		expect(wn_builder_add_hash(builder, number(n)) == 0);
-	ck_assert_int_eq(wn__negatives_snapshot(table, 0, &hashes, &count), 0);
+	ck_assert_int_eq(snapshot(table, 0, &hashes, &count), 0);
 	for (size_t i = 0; i < count; i++)
 		expect(wn_builder_add_negative(builder, hashes[i]) == 0);
 	ck_assert_int_eq(wn_builder_finish(builder, &block, &size), 0);
@@ -305,6 +343,38 @@ START_TEST(what_was_saved_comes_back_the_same)
 	wn__negatives_destroy(table);
 	wn__negatives_destroy(other);
 	wn__negatives_destroy(small);
+}
+END_TEST
+
+/* Two hashes, in their order, at costs of 2.5 and 1. */
+START_TEST(the_format_is_what_it_was)
+{
+	static const unsigned char golden[] = {
+		0x57, 0x4e, 0x4e, 0x45, 0x47, 0x41, 0x54, 0x56, 0x01, 0x00, 0x00, 0x00,
+		0x00, 0x00, 0x00, 0x00, 0xbe, 0x53, 0xb2, 0x61, 0x95, 0x33, 0xaa, 0xd8,
+		0x02, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x07, 0x00, 0x00, 0x00,
+		0x00, 0x00, 0x00, 0x00, 0x00, 0xff, 0xee, 0xdd, 0xcc, 0xbb, 0xaa, 0x99,
+		0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x04, 0x40, 0x88, 0x77, 0x66, 0x55,
+		0x44, 0x33, 0x22, 0x11, 0x09, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+		0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0xf0, 0x3f, 0x79, 0x12, 0x41, 0xaf,
+		0x42, 0xf7, 0x64, 0x18,
+	};
+	struct wn__negatives *table = new_table(1000, UINT64_C(1) << 60), *other;
+	void *bytes;
+	size_t size;
+
+	ck_assert_int_eq(add(table, (struct wn_hash){0x1122334455667788, 9}, 1), 0);
+	ck_assert_int_eq(add(table, (struct wn_hash){7, 0x99aabbccddeeff00}, 2.5), 0);
+	ck_assert_int_eq(wn__negatives_save(table, &bytes, &size, NULL), 0);
+	ck_assert_uint_eq(size, sizeof(golden));
+	ck_assert_mem_eq(bytes, golden, sizeof(golden));
+	other = new_table(1000, 0);
+	ck_assert_int_eq(wn__negatives_load(other, golden, sizeof(golden)), 0);
+	ck_assert_double_eq_tol(cost_of(other, (struct wn_hash){7, 0x99aabbccddeeff00}), 2.5,
+				1e-6);
+	free(bytes);
+	wn__negatives_destroy(table);
+	wn__negatives_destroy(other);
 }
 END_TEST
 
@@ -363,8 +433,8 @@ static bool try_everything(uint64_t nth)
 		expect(err == 0 || err == ENOMEM);
 		failed += err != 0;
 	}
-	failed += table && wn__negatives_snapshot(table, 0, &hashes, &count) != 0;
-	failed += table && wn__negatives_top(table, 5, &top, &count) != 0;
+	failed += table && snapshot(table, 0, &hashes, &count) != 0;
+	failed += table && top_of(table, 5, &top, &count) != 0;
 	failed += table && wn__negatives_save(table, &bytes, &size, NULL) != 0;
 	failed += bytes && wn__negatives_create(&options, seed, &other) != 0;
 	failed += other && wn__negatives_load(other, bytes, size) != 0;
@@ -401,7 +471,7 @@ static void *report(void *arg)
 			return table;
 		if (n % 1000)
 			continue;
-		if (wn__negatives_snapshot(table, 0, &hashes, &count))
+		if (snapshot(table, 0, &hashes, &count))
 			return table;
 		free(hashes);
 	}
@@ -504,6 +574,7 @@ int main(void)
 	tcase_add_test(tests, senseless_parameters_are_refused);
 	tcase_add_test(tests, a_filter_built_against_the_snapshot_denies_it);
 	tcase_add_test(tests, what_was_saved_comes_back_the_same);
+	tcase_add_test(tests, the_format_is_what_it_was);
 	tcase_add_test(tests, damaged_bytes_are_refused_whole);
 	tcase_add_test(tests, every_allocation_may_fail);
 	tcase_add_test(tests, threads_share_a_table);

@@ -10,7 +10,7 @@
 #include <winnow/sscf.h>
 
 #include "tests/support/common.h"
-#include "kinds/sscf/sscf_internal.h"
+#include "living/sscf_internal.h"
 
 #define MAX_KEYS 4096
 #define NONE UINT32_MAX

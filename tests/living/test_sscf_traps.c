@@ -9,7 +9,7 @@
 #include <winnow/sscf.h>
 
 #include "tests/support/common.h"
-#include "kinds/sscf/sscf_internal.h"
+#include "living/sscf_internal.h"
 
 #define TRIES 50000000
 

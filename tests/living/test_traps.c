@@ -5,28 +5,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "tests/support/shelf.h"
-
-static struct wn_aqf_info info_of(const struct wn_aqf *aqf)
-{
-	struct wn_aqf_info info;
-
-	wn_aqf_describe(aqf, &info);
-	return info;
-}
-
-static struct subject new_subject(uint64_t capacity, unsigned remainder_bits)
-{
-	struct wn_aqf_options options = {.capacity = capacity, .remainder_bits = remainder_bits};
-
-	return create_subject(&options);
-}
-
-static void fill(struct subject *subject, uint64_t count, uint64_t *random)
-{
-	for (uint64_t i = 0; i < count; i++)
-		expect(insert_item(subject, test_random_hash(random)) == 0);
-}
+#include "tests/support/aqf_subject.h"
 
 /* ---- finding runs ------------------------------------------------------- */
 
@@ -109,11 +88,6 @@ START_TEST(offsets_of_long_clusters_do_not_wrap)
 }
 END_TEST
 
-static int compare_hashes(const void *a, const void *b)
-{
-	return wn_hash_compare(*(const struct wn_hash *)a, *(const struct wn_hash *)b);
-}
-
 /* At 95% load clusters over several blocks are common, and each block they cross has
  * its share in its offset, not only the block of the slot written last. */
 START_TEST(a_bulk_load_tells_every_block_that_a_cluster_crosses)
@@ -134,7 +108,7 @@ START_TEST(a_bulk_load_tells_every_block_that_a_cluster_crosses)
 	/* One that is longer than an offset byte can say. */
 	for (size_t i = 0; i < 1000; i++)
 		hashes[i].hi = UINT64_MAX / 3 + (hashes[i].hi >> 30);
-	qsort(hashes, count, sizeof(*hashes), compare_hashes);
+	qsort(hashes, count, sizeof(*hashes), test_compare_hashes);
 	ck_assert_int_eq(wn_aqf_bulk_load(&options, hashes, count, &aqf), 0);
 	ck_assert_uint_ge(info_of(aqf).used_slots * 1000, info_of(aqf).slots * 949);
 	for (size_t i = 0; i < count; i++)

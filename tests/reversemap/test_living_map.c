@@ -8,16 +8,9 @@
 
 #include "base/alloc.h"
 #include "tests/support/common.h"
+#include "tests/support/revmap.h"
 
 #define MINIRUN UINT64_C(0x123456789a)
-
-static struct wn_revmap *make_map(bool keep_keys)
-{
-	struct wn_revmap *map;
-
-	ck_assert_int_eq(wn_revmap_memory_create(keep_keys, &map), 0);
-	return map;
-}
 
 static struct wn_revmap_entry make_entry(uint64_t number, const char *key)
 {

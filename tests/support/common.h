@@ -29,6 +29,12 @@ static inline struct wn_hash test_random_hash(uint64_t *state)
 	return (struct wn_hash){hi, test_random(state)};
 }
 
+/* For qsort(). */
+static inline int test_compare_hashes(const void *a, const void *b)
+{
+	return wn_hash_compare(*(const struct wn_hash *)a, *(const struct wn_hash *)b);
+}
+
 /* The seed of a random test: `fallback`, or WN_SEED from the environment. Printed,
  * so that a failure can be run again. */
 static inline uint64_t test_seed(const char *what, uint64_t fallback)

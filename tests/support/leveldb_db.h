@@ -64,6 +64,8 @@ struct db_setup {
 	size_t block;        /* 0: LevelDB's */
 	size_t buffer;       /* write buffer; 0: 256 KB, so that there are many tables */
 	size_t learned_bytes;
+	size_t known_misses;
+	const char *sidecar; /* a path; NULL: winnow's default */
 	bool bare_policy;    /* winnow's policy in a database that the program opens itself */
 };
 
@@ -75,6 +77,7 @@ struct db {
 	leveldb_filterpolicy_t *policy;
 	leveldb_readoptions_t *reading;
 	leveldb_writeoptions_t *writing;
+	char *error; /* why it could not be opened */
 };
 
 #define expect_no(error)                                                                           \
@@ -83,14 +86,16 @@ struct db {
 			ck_abort_msg("LevelDB: %s", error);                                        \
 	} while (0)
 
-static inline struct db db_open(const struct db_setup *setup)
+/* If it cannot be opened, `level` is NULL. */
+static inline struct db db_try_open(const struct db_setup *setup)
 {
 	struct wn_leveldb_options given = {.filter = setup->filter,
-					   .learned_bytes = setup->learned_bytes};
+					   .sidecar_directory = setup->sidecar,
+					   .learned_bytes = setup->learned_bytes,
+					   .known_misses = setup->known_misses};
 	struct db db = {.setup = *setup, .options = leveldb_options_create()};
 	bool bloom = setup->filter && strcmp(setup->filter, "bloom") == 0;
 	bool none = setup->filter && strcmp(setup->filter, "none") == 0;
-	char *error = NULL;
 
 	leveldb_options_set_create_if_missing(db.options, 1);
 	leveldb_options_set_compression(db.options, leveldb_no_compression);
@@ -106,13 +111,20 @@ static inline struct db db_open(const struct db_setup *setup)
 	if (db.policy)
 		leveldb_options_set_filter_policy(db.options, db.policy);
 	if (bloom || none || setup->bare_policy)
-		db.level = leveldb_open(db.options, test_path(setup->name), &error);
+		db.level = leveldb_open(db.options, test_path(setup->name), &db.error);
 	else
 		db.level = wn_leveldb_open(db.options, test_path(setup->name), &given, &db.wn,
-					   &error);
-	expect_no(error);
+					   &db.error);
 	db.reading = leveldb_readoptions_create();
 	db.writing = leveldb_writeoptions_create();
+	return db;
+}
+
+static inline struct db db_open(const struct db_setup *setup)
+{
+	struct db db = db_try_open(setup);
+
+	expect_no(db.error);
 	return db;
 }
 
@@ -120,8 +132,9 @@ static inline void db_close(struct db *db)
 {
 	if (db->wn)
 		wn_leveldb_close(db->wn);
-	else
+	else if (db->level)
 		leveldb_close(db->level);
+	leveldb_free(db->error);
 	leveldb_readoptions_destroy(db->reading);
 	leveldb_writeoptions_destroy(db->writing);
 	leveldb_options_destroy(db->options);
@@ -135,6 +148,18 @@ static inline void db_reopen(struct db *db)
 
 	db_close(db);
 	*db = db_open(&setup);
+}
+
+/* The secret of a database that is not there yet: the same hashes for the same seed. */
+static inline void plant_secret(const char *name, uint64_t seed)
+{
+	struct wn_secret *secret = test_secret((unsigned char)seed);
+	char path[300];
+
+	snprintf(path, sizeof(path), "%.250s/winnow.secret", name);
+	ck_assert_int_eq(mkdir(test_path(name), 0700), 0);
+	ck_assert_int_eq(wn_secret_save(secret, test_path(path)), 0);
+	wn_secret_destroy(secret);
 }
 
 /* ---- keys: the even numbers are stored, the odd ones are not ------------- */
@@ -208,9 +233,9 @@ static inline void db_expect_right(struct db *db, uint64_t first, uint64_t end)
 		expect(db_get(db, number) == (number % 2 ? UINT64_MAX : number));
 }
 
-static inline struct wn_leveldb_stats db_stats(struct db *db)
+static inline struct wn_stats db_stats(struct db *db)
 {
-	struct wn_leveldb_stats stats;
+	struct wn_stats stats;
 
 	wn_leveldb_stats(db->wn, &stats);
 	return stats;

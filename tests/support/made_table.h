@@ -4,10 +4,14 @@
 
 #include <winnow/filter.h>
 
+#include "kinds/small.h"
 #include "tools/dump/filters.h"
 #include "table_writer.h"
 
-enum content { NOTHING, WINNOW, ALIEN_KEYS, RAW };
+/* SMALL: small filters, the first one with a table's header; and those of other keys. */
+enum content { NOTHING, WINNOW, ALIEN_KEYS, RAW, SMALL, SMALL_ALIEN_KEYS };
+
+#define MADE_TABLE_SECRET 3 /* for test_secret() */
 
 struct shape {
 	bool leveldb;
@@ -31,6 +35,7 @@ struct making {
 	struct handle data[64];
 	struct handle partitions[64];
 	struct wn_secret *secret;
+	struct wn_config *config;
 	struct wn_builder *builder;
 };
 
@@ -76,10 +81,37 @@ static inline struct span build_filter(struct making *making, unsigned from, uns
 	return (struct span){block, size};
 }
 
+static inline struct span build_small_filter(struct making *making, unsigned from, unsigned to)
+{
+	static const struct wn__small_header header = {.id = {0xab, 0xcd}, .secret_sum = 1};
+	size_t count = (size_t)(to - from) * making->shape->keys, size, denied;
+	struct wn_hash *hashes = malloc(count * sizeof(*hashes));
+	struct wn__small_input input = {.config = making->config, .keys = hashes};
+	unsigned char *bytes;
+
+	expect(hashes);
+	for (size_t i = 0; i < count; i++) {
+		char key[48];
+		unsigned block = from + (unsigned)(i / making->shape->keys);
+		size_t length = make_key(key, sizeof(key), block,
+					 (unsigned)(i % making->shape->keys),
+					 making->shape->content == SMALL_ALIEN_KEYS);
+
+		hashes[i] = wn_hash(making->secret, key, length);
+	}
+	input.key_count = (uint32_t)wn__small_sort(hashes, count);
+	expect(wn__small_build(&input, wn__small_secret_id(making->secret),
+			       from == 0 ? &header : NULL, &bytes, &size, &denied) == 0);
+	free(hashes);
+	return (struct span){bytes, size};
+}
+
 static inline struct span filter_for(struct making *making, unsigned from, unsigned to)
 {
 	unsigned char *copy;
 
+	if (making->shape->content >= SMALL)
+		return build_small_filter(making, from, to);
 	if (making->shape->content != RAW)
 		return build_filter(making, from, to);
 	copy = malloc(making->shape->raw.size + 1);
@@ -216,19 +248,18 @@ static inline void write_properties(struct making *making)
 /* The file's bytes; malloc()ed. */
 static inline struct span make_table(const struct shape *shape)
 {
-	struct making making = {.shape = shape, .secret = test_secret(3), .file = bytes_new(),
-				.meta = bytes_new(), .index = bytes_new(),
+	struct making making = {.shape = shape, .secret = test_secret(MADE_TABLE_SECRET),
+				.file = bytes_new(), .meta = bytes_new(), .index = bytes_new(),
 				.entries = bytes_new()};
 	struct handle index, metaindex;
-	struct wn_config *config;
 
 	expect(shape->blocks <= 64);
 	making.table.checksum = shape->leveldb ? CHECKSUM_CRC32C : shape->checksum;
 	making.table.format_version = shape->format;
 	making.table.context = shape->format >= 6 ? 0x13579bdf : 0;
-	expect(wn_config_parse(shape->options ? shape->options : "aqf", NULL, 0, &config) == 0);
-	expect(wn_builder_create(config, making.secret, &making.builder) == 0);
-	wn_config_destroy(config);
+	expect(wn_config_parse(shape->options ? shape->options : "aqf", NULL, 0,
+			       &making.config) == 0);
+	expect(wn_builder_create(making.config, making.secret, &making.builder) == 0);
 	write_data(&making);
 	write_filters(&making);
 	for (unsigned i = 0; i < shape->blocks; i++)
@@ -244,6 +275,7 @@ static inline struct span make_table(const struct shape *shape)
 	else
 		write_new_footer(&making.file, &making.table, metaindex, index);
 	wn_builder_destroy(making.builder);
+	wn_config_destroy(making.config);
 	wn_secret_destroy(making.secret);
 	free(making.meta.at);
 	free(making.index.at);

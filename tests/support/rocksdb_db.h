@@ -21,21 +21,13 @@
 #include <winnow/rocksdb.h>
 
 #include "common.h"
+#include "files.h"
 
 /* ---- directories -------------------------------------------------------- */
 
 /* Holds the directories of all tests. Made and removed by the test program itself, not by
  * the processes that Check starts for the tests: those may end early. */
 static char test_top[4096];
-
-static inline int remove_entry(const char *path, const struct stat *info, int kind,
-			       struct FTW *where)
-{
-	(void)info;
-	(void)kind;
-	(void)where;
-	return remove(path);
-}
 
 static inline void test_remove_top(void)
 {
@@ -59,6 +51,15 @@ static inline const char *test_path(const char *name)
 	static char path[8192];
 
 	snprintf(path, sizeof(path), "%s/%s", test_top, name);
+	return path;
+}
+
+/* The database's directory of winnow's own. */
+static inline const char *state_path(const char *name)
+{
+	static char path[8192 + 16];
+
+	snprintf(path, sizeof(path), "%s.winnow", test_path(name));
 	return path;
 }
 
@@ -193,9 +194,9 @@ static inline void db_close(struct db *db)
 	rocksdb_options_destroy(db->options);
 }
 
-static inline struct wn_rocksdb_stats db_stats(const struct db *db)
+static inline struct wn_stats db_stats(const struct db *db)
 {
-	struct wn_rocksdb_stats stats;
+	struct wn_stats stats;
 
 	ck_assert_int_eq(wn_rocksdb_filterpolicy_stats(db->policy, &stats), 0);
 	return stats;

@@ -2,6 +2,8 @@
 #ifndef WN_TESTS_ROCKSDB_LEARNER_H
 #define WN_TESTS_ROCKSDB_LEARNER_H
 
+#include <dirent.h>
+
 #include "rocksdb_db.h"
 
 /* Short remainders: one query in some 20 is a false positive, of each table. */
@@ -79,9 +81,9 @@ static inline struct learner learner_fill(const struct db_setup *setup,
 	return learner;
 }
 
-static inline struct wn_rocksdb_stats learner_stats(struct learner *learner)
+static inline struct wn_stats learner_stats(struct learner *learner)
 {
-	struct wn_rocksdb_stats stats;
+	struct wn_stats stats;
 
 	wn_rocksdb_stats(learner->wn, &stats);
 	return stats;
@@ -146,6 +148,28 @@ static inline size_t count_tables(struct learner *learner)
 
 	rocksdb_livefiles_destroy(files);
 	return (size_t)count;
+}
+
+/* Entries of a directory. */
+static inline size_t count_entries(const char *path)
+{
+	DIR *stream = opendir(path);
+	size_t count = 0;
+
+	ck_assert_ptr_nonnull(stream);
+	while (readdir(stream))
+		count++;
+	closedir(stream);
+	return count - 2;
+}
+
+/* The filters do learn: wrong at first, and then no longer. */
+static inline void expect_learning(struct learner *learner)
+{
+	ck_assert_uint_gt(ask_absent(learner), absent_count() / 100);
+	ck_assert_uint_eq(ask_absent(learner), 0);
+	ck_assert_uint_eq(learner_stats(learner).reversemap_misses, 0);
+	expect_stored(learner);
 }
 
 #endif /* WN_TESTS_ROCKSDB_LEARNER_H */

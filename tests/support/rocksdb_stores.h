@@ -83,9 +83,9 @@ static inline void learner_close(struct learner *learner)
 	rocksdb_options_destroy(learner->db.options);
 }
 
-static inline struct wn_rocksdb_stats learner_stats(const struct learner *learner)
+static inline struct wn_stats learner_stats(const struct learner *learner)
 {
-	struct wn_rocksdb_stats stats;
+	struct wn_stats stats;
 
 	wn_rocksdb_stats(learner->wn, &stats);
 	return stats;

@@ -13,6 +13,7 @@
 #include <winnow/filter.h>
 
 #include "kinds/aqf/aqf_internal.h"
+#include "living/aqf_internal.h"
 #include "common.h"
 
 __extension__ typedef unsigned __int128 fraction;

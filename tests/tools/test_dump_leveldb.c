@@ -8,22 +8,16 @@
 
 #include <winnow/leveldb.h>
 
+#include "kinds/small.h"
 #include "tests/support/dump_file.h"
+#include "tests/support/files.h"
 
 static char top[4096];
 
-static int remove_entry(const char *path, const struct stat *info, int kind, struct FTW *where)
-{
-	(void)info;
-	(void)kind;
-	(void)where;
-	return remove(path);
-}
-
 /* ---- a policy with winnow's filters ------------------------------------- */
 
-/* As small as they come: the secret is told elsewhere. */
-struct tiny_policy {
+/* Blocks in LevelDB's tables, as a host of its own might have them. */
+struct block_policy {
 	struct wn_secret *secret;
 	struct wn_builder *builder;
 };
@@ -36,7 +30,7 @@ static void destroy_nothing(void *state)
 static char *create_filter(void *state, const char *const *keys, const size_t *sizes, int count,
 			   size_t *filter_sizep)
 {
-	struct tiny_policy *policy = state;
+	struct block_policy *policy = state;
 	void *block = NULL;
 
 	wn_builder_reset(policy->builder);
@@ -80,7 +74,7 @@ struct setup {
 			ck_abort_msg("LevelDB: %s", error);                                        \
 	} while (0)
 
-static leveldb_filterpolicy_t *make_policy(enum filter filter, struct tiny_policy *tiny)
+static leveldb_filterpolicy_t *make_policy(enum filter filter, struct block_policy *blocks)
 {
 	if (filter == BLOOM)
 		return leveldb_filterpolicy_create_bloom(10);
@@ -90,10 +84,10 @@ static leveldb_filterpolicy_t *make_policy(enum filter filter, struct tiny_polic
 		leveldb_filterpolicy_t *policy;
 
 		ck_assert_int_eq(wn_leveldb_filterpolicy(filter == SMALL_SSCF ? "sscf" : NULL,
-							 tiny->secret, NULL, 0, &policy), 0);
+							 blocks->secret, NULL, 0, &policy), 0);
 		return policy;
 	}
-	return leveldb_filterpolicy_create(tiny, destroy_nothing, create_filter, may_match,
+	return leveldb_filterpolicy_create(blocks, destroy_nothing, create_filter, may_match,
 					   policy_name);
 }
 
@@ -115,10 +109,10 @@ static void write_keys(leveldb_t *db, unsigned keys)
 	leveldb_writeoptions_destroy(writing);
 }
 
-static void make_database(const struct setup *setup, struct tiny_policy *tiny, const char *path)
+static void make_database(const struct setup *setup, struct block_policy *blocks, const char *path)
 {
 	leveldb_options_t *options = leveldb_options_create();
-	leveldb_filterpolicy_t *policy = make_policy(setup->filter, tiny);
+	leveldb_filterpolicy_t *policy = make_policy(setup->filter, blocks);
 	char *error = NULL;
 	leveldb_t *db;
 
@@ -161,16 +155,15 @@ static void check_dump(const struct dump *dump, const struct setup *setup, const
 static void check_database(const struct setup *setup)
 {
 	static unsigned number;
-	struct tiny_policy tiny = {.secret = test_secret(7)};
-	struct dump_options options = {.verify = true, .secret = tiny.secret};
+	struct block_policy blocks = {.secret = test_secret(7)};
+	struct dump_options options = {.verify = true, .secret = blocks.secret};
 	uint64_t entries = 0, asked = 0, filter_keys = 0;
 	char path[4200], pattern[4300];
 	glob_t found;
 
-	ck_assert_int_eq(wn_builder_create(NULL, tiny.secret, &tiny.builder), 0);
-	wn_builder_set_tiny(tiny.builder, true);
+	ck_assert_int_eq(wn_builder_create(NULL, blocks.secret, &blocks.builder), 0);
 	snprintf(path, sizeof(path), "%s/db%u-%d", top, number++, (int)getpid());
-	make_database(setup, &tiny, path);
+	make_database(setup, &blocks, path);
 	snprintf(pattern, sizeof(pattern), "%s/*.ldb", path);
 	ck_assert_int_eq(glob(pattern, 0, NULL, &found), 0);
 	for (size_t i = 0; i < found.gl_pathc; i++) {
@@ -193,8 +186,8 @@ static void check_database(const struct setup *setup)
 		ck_assert_uint_eq(filter_keys, setup->filter == SMALL_SSCF ? 0 : setup->keys);
 	}
 	globfree(&found);
-	wn_builder_destroy(tiny.builder);
-	wn_secret_destroy(tiny.secret);
+	wn_builder_destroy(blocks.builder);
+	wn_secret_destroy(blocks.secret);
 }
 
 #define KEYS (test_is_quick() ? 3000u : 40000u)
@@ -215,7 +208,7 @@ START_TEST(tables_with_bloom_filters)
 }
 END_TEST
 
-START_TEST(tables_with_small_winnow_filters)
+START_TEST(tables_with_winnow_blocks)
 {
 	for (size_t size = 1024; size <= 65536; size *= 8) {
 		check_database(&(struct setup){WINNOW, false, size, KEYS});
@@ -238,14 +231,13 @@ END_TEST
 static void check_without_secret(enum filter filter, const char *name)
 {
 	struct setup setup = {filter, true, 4096, 3000};
-	struct tiny_policy tiny = {.secret = test_secret(9)};
+	struct block_policy blocks = {.secret = test_secret(9)};
 	char path[4200], pattern[4300];
 	glob_t found;
 
-	ck_assert_int_eq(wn_builder_create(NULL, tiny.secret, &tiny.builder), 0);
-	wn_builder_set_tiny(tiny.builder, true);
+	ck_assert_int_eq(wn_builder_create(NULL, blocks.secret, &blocks.builder), 0);
 	snprintf(path, sizeof(path), "%s/%s", top, name);
-	make_database(&setup, &tiny, path);
+	make_database(&setup, &blocks, path);
 	snprintf(pattern, sizeof(pattern), "%s/*.ldb", path);
 	ck_assert_int_eq(glob(pattern, 0, NULL, &found), 0);
 	for (size_t i = 0; i < found.gl_pathc; i++) {
@@ -256,8 +248,8 @@ static void check_without_secret(enum filter filter, const char *name)
 		dump_read(&dump, file, &options);
 		expect_good(&dump, found.gl_pathv[i]);
 		ck_assert_uint_gt(dump.filters.sum.without_secret, 0);
-		if (filter == WINNOW)
-			ck_assert_uint_eq(dump.filters.sum.secret_id, wn_secret_id(tiny.secret));
+		ck_assert_uint_eq(dump.filters.sum.secret_id,
+				  wn__small_secret_id(blocks.secret));
 		ck_assert_uint_eq(dump.keys_asked, 0);
 		ck_assert_str_eq(dump.unasked, "the secret of the filters is not given");
 		print_to_nowhere(&dump);
@@ -265,13 +257,12 @@ static void check_without_secret(enum filter filter, const char *name)
 		free((void *)(uintptr_t)file.at);
 	}
 	globfree(&found);
-	wn_builder_destroy(tiny.builder);
-	wn_secret_destroy(tiny.secret);
+	wn_builder_destroy(blocks.builder);
+	wn_secret_destroy(blocks.secret);
 }
 
 START_TEST(filters_without_their_secret_are_not_damaged)
 {
-	check_without_secret(WINNOW, "winnow");
 	check_without_secret(SMALL, "small");
 	check_without_secret(SMALL_SSCF, "small_sscf");
 }
@@ -286,7 +277,7 @@ int main(void)
 
 	tcase_add_test(tables, tables_without_a_filter);
 	tcase_add_test(tables, tables_with_bloom_filters);
-	tcase_add_test(tables, tables_with_small_winnow_filters);
+	tcase_add_test(tables, tables_with_winnow_blocks);
 	tcase_add_test(tables, tables_with_the_adapters_filters);
 	tcase_add_test(tables, filters_without_their_secret_are_not_damaged);
 	suite_add_tcase(suite, tables);

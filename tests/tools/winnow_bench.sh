@@ -82,6 +82,9 @@ refuses 2 "--trace" --benchmarks=replay
 refuses 2 'neither wrapper' --feedback=loud
 refuses 2 'statistics' --feedback=statistics
 refuses 2 'has no directory' --engine=memory --db="$tmp/db"
+refuses 2 'has no directory' --engine=memory --cold
+refuses 2 'not between' --repeat=0
+refuses 2 'not between' --repeat=1001
 refuses 2 'cannot read' --keys="$tmp/missing"
 refuses 2 'too many' --num=10 --clients=1000000 --missing_keys=1000000
 refuses 1 'cannot write' --num=10 --json="$tmp/missing/file"
@@ -169,6 +172,94 @@ same_run --seed=8
 ! counts | cmp -s - "$tmp/first" || fail 'another seed gave the same operations'
 same_run --seed=7 --query_seed=8
 ! counts | cmp -s - "$tmp/first" || fail 'another query seed gave the same operations'
+
+# ---- repetitions ----------------------------------------------------------------
+
+# In which order benchmarks, filters and repetitions came.
+order()
+{
+	awk '$2 == "benchmark" || $2 == "filter" || $2 == "repeat" { value[$1 " " $2] = $3; last = $1 }
+		END { for (i = 1; i <= last; i++)
+			print value[i " benchmark"], value[i " filter"], value[i " repeat"] }' "$tmp/members"
+}
+
+# counts_of BENCHMARK FILTER NAME: of each repetition
+counts_of()
+{
+	awk -v benchmark="$1" -v filter="$2" -v name="$3" '
+		{ value[$1 " " $2] = $3; last = $1 }
+		END { for (i = 1; i <= last; i++)
+			if (value[i " benchmark"] == benchmark && value[i " filter"] == filter)
+				printf "%s ", value[i " " name] }' "$tmp/members"
+}
+
+# repetitions ENGINE: the filter none errs each time alike (in RocksDB its blocks are counted).
+repetitions()
+{
+	run 0 --engine="$1" --filter=none,aqf:remainder_bits=5 --num=20000 --reads=20000 \
+		--benchmarks=fillrandom,compact,readmissing,readrandom,ycsba --repeat=3 --json="$tmp/json"
+	parse "$tmp/json"
+	a=none b=aqf:remainder_bits=5
+	{
+		printf '%s\n' "fillrandom $a 0" "fillrandom $b 0" "compact $a 0" "compact $b 0"
+		for benchmark in readmissing readrandom; do
+			printf "$benchmark %s\n" "$a 0" "$b 0" "$b 1" "$a 1" "$a 2" "$b 2"
+		done
+		printf '%s\n' "ycsba $a 0" "ycsba $b 0"
+	} >"$tmp/order"
+	order | cmp - "$tmp/order" || fail "$1: the filters do not take turns"
+	is "$(sum wrong_results)" 0 "$1: wrong results"
+	is "$(counts_of readrandom $b found)" '20000 20000 20000 ' "$1: keys found each time"
+	# shellcheck disable=SC2046
+	set -- "$1" $(counts_of readmissing $b false_positives)
+	above "$2" 30 "$1: false positives the first time"
+	above "$2" "$3" "$1: false positives the first time, and the second"
+	is "$4" "$3" "$1: false positives the last time"
+	grep -q "$2 false positives instead of 0.* the first time, at [0-9.]* times the speed in that pair, $4 false positives instead of 0.* the last; " \
+		"$tmp/out" || fail "$1: the last line does not tell the first time and the last"
+	grep -q 'in each of 3 pairs\|no difference in speed can be seen' "$tmp/out" ||
+		fail "$1: the last line does not compare the speeds"
+	grep -q '^readmissing, 3 times$' "$tmp/out" || fail "$1: the table does not tell repetitions"
+}
+repetitions memory
+for engine in leveldb rocksdb; do
+	has_engine $engine && repetitions $engine
+done
+
+# Without learning every repetition counts the same, and one filter can be repeated, too.
+run 0 --filter=aqf:remainder_bits=4 --feedback=none --num=5000 --benchmarks=fillseq,compact,readmissing,readmix \
+	--repeat=4 --json="$tmp/json"
+parse "$tmp/json"
+for benchmark in readmissing readmix; do
+	# shellcheck disable=SC2046
+	set -- $(counts_of $benchmark aqf:remainder_bits=4 false_positives)
+	above "$1" 50 "$benchmark: false positives"
+	is "$2 $3 $4" "$1 $1 $1" "$benchmark: false positives each time"
+done
+run 0 --num=1000 --json="$tmp/json" --report="$tmp/page.html" --repeat=2
+grep -q '</html>' "$tmp/page.html" || fail 'the report of repetitions is not a whole page'
+
+# ---- data on the disk -------------------------------------------------------------
+
+for engine in leveldb rocksdb; do
+	has_engine $engine || continue
+	refuses 2 'one thread' --engine=$engine --cold --threads=2
+	if ! "$bench" --engine=$engine --cold --filter=none --num=10 --benchmarks=fillseq >/dev/null 2>"$tmp/why"; then
+		grep -q tmpfs "$tmp/why" || fail "$engine: --cold: $(cat "$tmp/why")"
+		continue
+	fi
+	run 0 --engine=$engine --cold --filter=none,aqf --num=30000 --reads=300 --repeat=2 \
+		--benchmarks=fillrandom,compact,readrandom --json="$tmp/json"
+	parse "$tmp/json"
+	is "$(sum wrong_results)" 0 "$engine: wrong results from the disk"
+	# Not every kernel and file system says what comes from a disk.
+	[ "$(sum disk_bytes_read)" -gt 0 ] || continue
+	for filter in none aqf; do
+		for bytes in $(counts_of readrandom $filter disk_bytes_read); do
+			above "$bytes" 100000 "$engine: bytes read from the disk with $filter"
+		done
+	done
+done
 
 # ---- files --------------------------------------------------------------------
 

@@ -61,6 +61,7 @@ struct session;
 struct engine_kind {
 	const char *name;
 	bool persistent; /* has a directory */
+	bool maps_tables; /* filters and indexes are used in the page cache, see bench_cold.h */
 
 	/* Can it run with these options? Otherwise a sentence for the user. */
 	bool (*accept)(const struct engine_options *options, struct failure *failure);

@@ -41,6 +41,7 @@ static void print_times(const struct result *result, FILE *to)
 	print_real(to, "p999_us", result->p999_us, 3);
 	print_real(to, "mean_us", result->mean_us, 3);
 	print_real(to, "max_us", result->max_us, 3);
+	print_real(to, "cpu_seconds", result->cpu_seconds, 6);
 	print_real(to, "settle_seconds", result->settle_seconds, 6);
 }
 
@@ -65,6 +66,7 @@ static void print_counts(const struct result *result, FILE *to)
 	print_count(to, "learned_bytes", result->stats.learned_bytes);
 	print_count(to, "reversemap_bytes", result->stats.reversemap_bytes);
 	print_count(to, "data_block_reads", result->block_reads);
+	print_count(to, "disk_bytes_read", result->disk_bytes);
 }
 
 bool result_print_json(const struct result *result, FILE *to)
@@ -78,6 +80,7 @@ bool result_print_json(const struct result *result, FILE *to)
 	print_text(to, "filter", result->filter);
 	print_text(to, "dist", dist);
 	print_count(to, "threads", result->threads);
+	print_count(to, "repeat", result->repeat);
 	print_times(result, to);
 	print_counts(result, to);
 	fprintf(to, "\"interrupted\":%s}\n", result->interrupted ? "true" : "false");

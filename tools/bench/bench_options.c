@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench_repeat.h"
+
 #define DEFAULT_NUM 1000000
 #define DEFAULT_CACHE (8u << 20)
 #define DEFAULT_BLOCK 4096
@@ -49,12 +51,15 @@ static const struct option table[] = {
 	{ "value_size", BYTES, AT(value_size), 0, 1 << 24, "N      bytes of a value (100)" },
 	{ "key_size", BYTES, AT(key_size), KEY_MIN_SIZE, KEY_MAX_SIZE,
 	  "N        bytes of a key (16)" },
-	{ "cache_size", BYTES, AT(cache_size), 0, 1e15, "BYTES  of the block cache (8388608)" },
+	{ "cache_size", BYTES, AT(cache_size), 0, 1e15,
+	  "BYTES\n                        of the block cache (8388608; with --cold 0)" },
 	{ "block_size", BYTES, AT(block_size), 256, 1 << 28, "BYTES  of a data block (4096)" },
 	{ "write_buffer_size", BYTES, AT(write_buffer_size), 65536, 1e15,
 	  "BYTES\n                        of the memtable (67108864)" },
 	{ "direct_reads", FLAG, AT(direct_reads), 0, 1,
 	  "          past the page cache (RocksDB)" },
+	{ "cold", FLAG, AT(cold), 0, 1,
+	  "                  data blocks come from the disk: drop them from the page cache" },
 	{ "disable_wal", FLAG, AT(disable_wal), 0, 1, "           write no log (RocksDB)" },
 	{ "dist", TEXT, RAW(dist), 0, 0,
 	  "DIST         uniform, zipfian:S, hotset:F[:SHARE], adversarial:F, latest\n"
@@ -67,6 +72,8 @@ static const struct option table[] = {
 	  "F   of readmix's lookups (0.5)" },
 	{ "threads", NUMBER, AT(threads), 1, MAX_THREADS,
 	  "N         that share the operations (1)" },
+	{ "repeat", NUMBER, AT(repeat), 1, MAX_REPEATS,
+	  "N          times to run what only reads, the filters taking turns (1)" },
 	{ "seed", NUMBER, AT(seed), 0, 1e15, "N            of keys, values and operations (1)" },
 	{ "query_seed", NUMBER, AT(query_seed), 0, 1e15, "N      of operations only (seed)" },
 	{ "db", TEXT, AT(db), 0, 0,
@@ -295,6 +302,14 @@ static bool finish(struct raw *raw, struct failure *failure)
 				     "is not absent");
 	if (options->db && !options->engine->persistent)
 		return fail(failure, "--db: the engine %s has no directory", options->engine->name);
+	if (options->cold && !options->engine->persistent)
+		return fail(failure, "--cold: the engine %s has no directory",
+			    options->engine->name);
+	if (options->cold && options->threads > 1)
+		return fail(failure, "--cold: with one thread only, which stops the clock while it "
+				     "drops");
+	if (options->cache_size == UINT64_MAX)
+		options->cache_size = options->cold ? 0 : DEFAULT_CACHE;
 	if (options->query_seed == UINT64_MAX)
 		options->query_seed = options->seed;
 	return true;
@@ -308,9 +323,10 @@ enum parse_result bench_options_parse(int argc, char **argv, struct bench_option
 		.benchmarks = "fillrandom,compact,readrandom,readmissing",
 		.options = {
 			.num = DEFAULT_NUM, .clients = 1, .key_size = DEFAULT_KEY,
-			.value_size = DEFAULT_VALUE, .cache_size = DEFAULT_CACHE,
+			.value_size = DEFAULT_VALUE, .cache_size = UINT64_MAX,
 			.block_size = DEFAULT_BLOCK, .write_buffer_size = DEFAULT_BUFFER,
-			.threads = 1, .seed = 1, .query_seed = UINT64_MAX, .missing_share = 0.5,
+			.threads = 1, .repeat = 1, .seed = 1, .query_seed = UINT64_MAX,
+			.missing_share = 0.5,
 		},
 	};
 	enum parse_result result = PARSE_GOOD;

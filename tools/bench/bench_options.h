@@ -26,11 +26,11 @@ struct bench_options {
 	uint64_t num, reads, missing, clients;
 	uint64_t key_size, value_size;
 	uint64_t cache_size, block_size, write_buffer_size;
-	uint64_t threads;
+	uint64_t threads, repeat;
 	uint64_t seed, query_seed;
 	double missing_share; /* of readmix */
 	enum feedback feedback;
-	bool direct_reads, disable_wal, background;
+	bool direct_reads, disable_wal, background, cold;
 	bool synchronous; /* the default; for those who say so */
 	const char *db, *keys, *negatives, *trace, *json, *report;
 };

@@ -60,9 +60,11 @@ static void add_parameters(struct machine *machine, const struct bench_options *
 		    (unsigned long long)options->clients, (unsigned long long)options->threads);
 }
 
-int results_write_report(const struct result *results, size_t count,
-			 const struct bench_options *options, const char *db, FILE *to)
+int results_write_report(const struct result_set *set, const struct bench_options *options,
+			 const char *db, FILE *to)
 {
+	const struct result *results = set->results;
+	const size_t count = result_set_size(set);
 	struct report_run *runs = wn__calloc(count, sizeof(*runs));
 	struct points *points = wn__calloc(count, sizeof(*points));
 	struct machine machine;

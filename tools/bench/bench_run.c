@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "bench/bench_util.h"
+#include "bench_cold.h"
 #include "bench_worker.h"
 
 #define PROGRESS_NANOSECONDS 200000000
@@ -248,7 +249,7 @@ static void sum_latency(const struct histogram *latency, struct result *resultp)
 static void sum_crew(const struct crew *crew, struct result *resultp)
 {
 	struct histogram *latency = &crew->workers[0]->latency;
-	uint64_t first = UINT64_MAX, last = 0;
+	uint64_t first = UINT64_MAX, last = 0, cpu = 0;
 
 	for (unsigned i = 0; i < crew->started; i++) {
 		const struct worker *worker = crew->workers[i];
@@ -257,6 +258,7 @@ static void sum_crew(const struct crew *crew, struct result *resultp)
 			histogram_merge(latency, &worker->latency);
 		first = worker->started < first ? worker->started : first;
 		last = worker->ended > last ? worker->ended : last;
+		cpu += worker->cpu;
 		resultp->reads += worker->reads;
 		resultp->writes += worker->writes;
 		resultp->scanned += worker->scanned;
@@ -273,6 +275,7 @@ static void sum_crew(const struct crew *crew, struct result *resultp)
 	}
 	resultp->ops = count_done(crew);
 	resultp->seconds = last > first ? (double)(last - first) / 1e9 : 0.0;
+	resultp->cpu_seconds = (double)cpu / 1e9;
 	resultp->interrupted = resultp->ops < crew->workload.ops;
 	if (resultp->interrupted)
 		resultp->curve_count = (unsigned)((unsigned __int128)resultp->curve_count *
@@ -343,6 +346,7 @@ static bool run_operations(struct bench *bench, size_t number, struct result *re
 			.absent_share = options->missing_share,
 		},
 	};
+	uint64_t disk;
 	bool good;
 
 	if (!workload_init(&crew.workload))
@@ -353,8 +357,10 @@ static bool run_operations(struct bench *bench, size_t number, struct result *re
 	pthread_mutex_init(&crew.lock, NULL);
 	pthread_cond_init(&crew.change, NULL);
 	resultp->planned = crew.workload.ops;
+	disk = cold_bytes_read();
 	good = crew.workers && crew.threads ? run_crew(&crew, step->label, resultp, failure) :
 					      fail(failure, "no memory for threads");
+	resultp->disk_bytes = cold_bytes_read() - disk;
 	pthread_mutex_destroy(&crew.lock);
 	pthread_cond_destroy(&crew.change);
 	free(crew.workers);
@@ -401,12 +407,6 @@ static bool run_call(struct bench *bench, enum work_type type, struct result *re
 	return good;
 }
 
-static bool writes(const struct bench_kind *kind)
-{
-	return kind->type == WORK_REPLAY || kind->percent[OP_UPDATE] > 0 ||
-	       kind->percent[OP_INSERT] > 0 || kind->percent[OP_MODIFY] > 0;
-}
-
 /* Benchmarks that write leave everything in tables and nothing under way, so that what comes
  * after them finds the same with every filter. */
 static bool settle(struct bench *bench, struct result *resultp, struct failure *failure)
@@ -427,7 +427,8 @@ static void subtract_sums(struct engine_stats *stats, const struct engine_stats 
 	stats->carried_over -= before->carried_over;
 }
 
-bool bench_run(struct bench *bench, size_t number, struct result *resultp, struct failure *failure)
+bool bench_run(struct bench *bench, size_t number, unsigned repeat, struct result *resultp,
+	       struct failure *failure)
 {
 	const struct bench_step *step = &bench->options->steps[number];
 	const struct engine_kind *kind = bench->options->engine;
@@ -442,6 +443,7 @@ bool bench_run(struct bench *bench, size_t number, struct result *resultp, struc
 		.engine = kind->name,
 		.filter = bench->engine_options.filter,
 		.threads = (unsigned)bench->options->threads,
+		.repeat = repeat,
 	};
 	if (!fresh)
 		kind->stats(bench->engine, &before);
@@ -450,10 +452,10 @@ bool bench_run(struct bench *bench, size_t number, struct result *resultp, struc
 		good = run_call(bench, type, resultp, failure);
 	else
 		good = run_operations(bench, number, resultp, failure);
-	if (good && writes(step->kind))
+	if (good && bench_kind_writes(step->kind))
 		good = settle(bench, resultp, failure);
 	/* New tables err anew. */
-	if (writes(step->kind) || type == WORK_FLUSH || type == WORK_COMPACT)
+	if (bench_kind_writes(step->kind) || type == WORK_FLUSH || type == WORK_COMPACT)
 		id_set_clear(&bench->mistakes);
 	if (bench->engine) {
 		kind->stats(bench->engine, &resultp->stats);

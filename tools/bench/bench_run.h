@@ -30,7 +30,9 @@ struct bench {
 bool bench_start(struct bench *bench, struct failure *failure);
 bool bench_end(struct bench *bench, struct failure *failure);
 
-/* False: it failed; *resultp then has what was measured until then. */
-bool bench_run(struct bench *bench, size_t step, struct result *resultp, struct failure *failure);
+/* Run a step, for the `repeat`th time from 0 on: always the same operations.
+ * False: it failed; *resultp then has what was measured until then. */
+bool bench_run(struct bench *bench, size_t step, unsigned repeat, struct result *resultp,
+	       struct failure *failure);
 
 #endif /* BENCH_RUN_H */

@@ -1,39 +1,17 @@
-/* bench_table.c - results side by side, and in words; see bench_result.h. */
-#include <math.h>
+/* bench_table.c - results side by side; see bench_result.h. */
 #include <string.h>
 
 #include "bench_result.h"
-
-double result_rate(const struct result *result)
-{
-	return result->seconds > 0.0 ? (double)result->ops / result->seconds : 0.0;
-}
-
-double result_bits_per_key(const struct result *result)
-{
-	return result->stats.filter_keys > 0 ?
-	       8.0 * (double)result->stats.filter_bytes / (double)result->stats.filter_keys : 0.0;
-}
 
 /* ---- the table ---------------------------------------------------------- */
 
 #define NAME_WIDTH 28
 
 struct table {
-	const struct result *results;
-	size_t filters, steps;
+	const struct result_set *set;
 	int width; /* of a filter's column */
 	FILE *to;
 };
-
-static const struct result *result_at(const struct table *table, size_t filter, size_t step)
-{
-	const struct result *result = &table->results[filter * table->steps + step];
-
-	return result->step ? result : NULL;
-}
-
-typedef double value_fn(const struct result *result);
 
 static double value_seconds(const struct result *result)
 {
@@ -92,7 +70,7 @@ static double value_reversemap(const struct result *result)
 
 struct row {
 	const char *name;
-	value_fn *value;
+	result_value_fn *value;
 	int digits;
 	bool for_reads; /* only where something was looked up */
 };
@@ -115,162 +93,229 @@ static const struct row size_rows[] = {
 	{ "reverse map, bytes", value_reversemap, 0, false },
 };
 
-static void print_row(const struct table *table, const struct row *row, size_t step)
+/* A name, and a cell for each filter. */
+static void print_name(const struct table *table, const char *name)
 {
-	fprintf(table->to, "  %-*s", NAME_WIDTH, row->name);
-	for (size_t f = 0; f < table->filters; f++) {
-		const struct result *result = result_at(table, f, step);
+	fprintf(table->to, "  %-*s", NAME_WIDTH, name);
+}
 
-		if (result)
-			fprintf(table->to, "  %*.*f", table->width, row->digits,
-				row->value(result));
-		else
-			fprintf(table->to, "  %*s", table->width, "-");
+static void print_cell(const struct table *table, const double *value, int digits)
+{
+	if (value)
+		fprintf(table->to, "  %*.*f", table->width, digits, *value);
+	else
+		fprintf(table->to, "  %*s", table->width, "-");
+}
+
+static void print_row_of(const struct table *table, const struct row *row, const char *name,
+			 size_t step, bool last)
+{
+	print_name(table, name);
+	for (size_t f = 0; f < table->set->filters; f++) {
+		const struct result *result = last ? result_last(table->set, f, step) :
+						     result_at(table->set, f, step, 0);
+		const double value = result ? row->value(result) : 0.0;
+
+		print_cell(table, result ? &value : NULL, row->digits);
 	}
 	fputc('\n', table->to);
+}
+
+static void print_row(const struct table *table, const struct row *row, size_t step)
+{
+	print_row_of(table, row, row->name, step, false);
+}
+
+/* ---- repetitions -------------------------------------------------------- */
+
+/* Filters whose counts change from one repetition to the next learn: a mean would be of neither. */
+static const struct row count_rows[] = {
+	{ "false positives", value_false_positives, 0, true },
+	{ "  of these, repeated", value_repeated, 0, true },
+	{ "  learned from", value_adaptations, 0, true },
+	{ "data blocks read", value_block_reads, 0, true },
+};
+
+static const struct row time_rows[] = {
+	{ "p50, microseconds, median", value_p50, 2, false },
+	{ "p99, microseconds, median", value_p99, 2, false },
+};
+
+enum part { MEDIAN, LOW, HIGH };
+
+static double part_of(const struct spread *spread, enum part part)
+{
+	return part == MEDIAN ? spread->median : part == LOW ? spread->low : spread->high;
+}
+
+static void print_part(const struct table *table, const struct row *row, const char *name,
+		       enum part part, size_t step)
+{
+	print_name(table, name);
+	for (size_t f = 0; f < table->set->filters; f++) {
+		const struct spread spread = result_spread(table->set, f, step, row->value);
+		const double value = part_of(&spread, part);
+
+		print_cell(table, spread.count > 0 ? &value : NULL, row->digits);
+	}
+	fputc('\n', table->to);
+}
+
+static void print_range(const struct table *table, const struct row *row, size_t step)
+{
+	print_part(table, row, row->name, MEDIAN, step);
+	print_part(table, row, "  lowest", LOW, step);
+	print_part(table, row, "  highest", HIGH, step);
+}
+
+static void print_ratio_part(const struct table *table, const struct row *row, const char *name,
+			     enum part part, size_t step)
+{
+	size_t base, other;
+
+	results_find_pair(table->set, &base, &other);
+	print_name(table, name);
+	for (size_t f = 0; f < table->set->filters; f++) {
+		const struct spread ratio = result_ratio(table->set, base, f, step, row->value);
+		const double value = part_of(&ratio, part);
+
+		if (f == base)
+			fprintf(table->to, "  %*s", table->width, "1");
+		else
+			print_cell(table, ratio.count > 0 ? &value : NULL, row->digits);
+	}
+	fputc('\n', table->to);
+}
+
+static void print_ratio(const struct table *table, const struct row *row, size_t step)
+{
+	print_ratio_part(table, row, row->name, MEDIAN, step);
+	print_ratio_part(table, row, "  lowest", LOW, step);
+	print_ratio_part(table, row, "  highest", HIGH, step);
+}
+
+static double sum_wrong_of(const struct table *table, size_t filter, size_t step)
+{
+	uint64_t wrong = 0;
+
+	for (size_t r = 0; r < result_repeats(table->set, filter, step); r++)
+		wrong += result_at(table->set, filter, step, r)->wrong;
+	return (double)wrong;
+}
+
+static void print_wrong(const struct table *table, size_t step)
+{
+	print_name(table, "wrong results, of all");
+	for (size_t f = 0; f < table->set->filters; f++) {
+		const double wrong = sum_wrong_of(table, f, step);
+
+		print_cell(table, result_at(table->set, f, step, 0) ? &wrong : NULL, 0);
+	}
+	fputc('\n', table->to);
+}
+
+static void print_count_rows(const struct table *table, size_t step)
+{
+	for (size_t i = 0; i < sizeof(count_rows) / sizeof(count_rows[0]); i++) {
+		char name[NAME_WIDTH + 20];
+
+		snprintf(name, sizeof(name), "%s, first", count_rows[i].name);
+		print_row_of(table, &count_rows[i], name, step, false);
+		print_row_of(table, &count_rows[i], "  last", step, true);
+	}
+}
+
+static void print_repeated(const struct table *table, size_t step, bool for_reads)
+{
+	const struct row rate = { "operations a second, median", result_rate, 0, false };
+	const struct row cpu = { "CPU, ns an operation, median", result_cpu, 0, false };
+	const struct row speed = { "ratio of speeds, median", result_rate, 3, false };
+	const struct row effort = { "ratio of CPU time, median", result_cpu, 3, false };
+
+	print_range(table, &rate, step);
+	print_range(table, &cpu, step);
+	if (table->set->filters > 1) {
+		print_ratio(table, &speed, step);
+		print_ratio(table, &effort, step);
+	}
+	for (size_t i = 0; i < sizeof(time_rows) / sizeof(time_rows[0]); i++)
+		print_part(table, &time_rows[i], time_rows[i].name, MEDIAN, step);
+	if (for_reads)
+		print_count_rows(table, step);
+	print_wrong(table, step);
+}
+
+/* ---- all of it ---------------------------------------------------------- */
+
+static void print_once(const struct table *table, size_t step, bool for_reads)
+{
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		if (!rows[i].for_reads || for_reads)
+			print_row(table, &rows[i], step);
 }
 
 static void print_step(const struct table *table, size_t step)
 {
 	const struct row call = { "seconds", value_seconds, 3, false };
 	const struct result *any = NULL;
+	size_t repeats = 0;
 
-	for (size_t f = 0; f < table->filters && !any; f++)
-		any = result_at(table, f, step);
+	for (size_t f = table->set->filters; f-- > 0;) {
+		const size_t count = result_repeats(table->set, f, step);
+
+		any = count > 0 ? result_at(table->set, f, step, 0) : any;
+		repeats = count > repeats ? count : repeats;
+	}
 	if (!any || any->step->kind->type == WORK_STATS)
 		return;
-	fprintf(table->to, "%s\n", any->step->label);
-	if (any->planned <= 1) {
-		print_row(table, &call, step);
-		return;
-	}
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		if (!rows[i].for_reads || any->reads > 0)
-			print_row(table, &rows[i], step);
-}
-
-/* ---- in words ----------------------------------------------------------- */
-
-static bool is_stock(const char *filter)
-{
-	return strncmp(filter, "bloom", 5) == 0 || strncmp(filter, "ribbon", 6) == 0;
-}
-
-static bool is_winnow(const char *filter)
-{
-	return !is_stock(filter) && strcmp(filter, "none") != 0;
-}
-
-static const char *filter_of(const struct table *table, size_t filter)
-{
-	for (size_t s = 0; s < table->steps; s++)
-		if (result_at(table, filter, s))
-			return result_at(table, filter, s)->filter;
-	return "none";
-}
-
-/* The first filter that learns, and the first that it can be compared with. */
-static bool find_pair(const struct table *table, size_t *winnowp, size_t *stockp)
-{
-	*winnowp = *stockp = table->filters;
-	for (size_t f = table->filters; f-- > 0;) {
-		if (is_winnow(filter_of(table, f)))
-			*winnowp = f;
-		else if (is_stock(filter_of(table, f)))
-			*stockp = f;
-	}
-	return *winnowp < table->filters && *stockp < table->filters;
-}
-
-static void say_step(FILE *to, const struct result *stock, const struct result *winnow)
-{
-	const double before = (double)stock->false_positives;
-	const double after = (double)winnow->false_positives;
-	const double rate = result_rate(winnow) / result_rate(stock);
-
-	fprintf(to, "%s: %llu false positives instead of %llu", stock->step->label,
-		(unsigned long long)winnow->false_positives,
-		(unsigned long long)stock->false_positives);
-	if (after > 0.0 && before > after)
-		fprintf(to, " (%.1f times fewer)", before / after);
-	else if (before > 0.0 && after > before)
-		fprintf(to, " (%.1f times more)", after / before);
-	if (isfinite(rate))
-		fprintf(to, ", at %.2f times the speed", rate);
-}
-
-static uint64_t sum_wrong(const struct table *table)
-{
-	uint64_t wrong = 0;
-
-	for (size_t i = 0; i < table->filters * table->steps; i++)
-		wrong += table->results[i].wrong;
-	return wrong;
-}
-
-/* The last line: what was won by learning, on the benchmarks that ask for absent keys. */
-static void print_verdict(const struct table *table)
-{
-	const uint64_t wrong = sum_wrong(table);
-	size_t winnow, stock;
-	bool any = false;
-
-	if (find_pair(table, &winnow, &stock)) {
-		for (size_t s = 0; s < table->steps; s++) {
-			const struct result *a = result_at(table, stock, s);
-			const struct result *b = result_at(table, winnow, s);
-
-			if (!a || !b || a->false_positives + b->false_positives == 0 ||
-			    a->step->kind->percent[OP_GET_ABSENT] == 0)
-				continue;
-			if (any)
-				fputs("; ", table->to);
-			else
-				fprintf(table->to, "%s against %s. ", filter_of(table, winnow),
-					filter_of(table, stock));
-			say_step(table->to, a, b);
-			any = true;
-		}
-		if (any)
-			fputs(". ", table->to);
-	}
-	if (wrong > 0)
-		fprintf(table->to, "WRONG: %llu answers were not true.\n",
-			(unsigned long long)wrong);
+	if (repeats > 1)
+		fprintf(table->to, "%s, %zu times\n", any->step->label, repeats);
 	else
-		fputs("Every answer was right.\n", table->to);
+		fprintf(table->to, "%s\n", any->step->label);
+	if (any->planned <= 1)
+		print_row(table, &call, step);
+	else if (repeats > 1)
+		print_repeated(table, step, any->reads > 0);
+	else
+		print_once(table, step, any->reads > 0);
 }
 
 static void print_heads(const struct table *table)
 {
 	fprintf(table->to, "\n  %-*s", NAME_WIDTH, "");
-	for (size_t f = 0; f < table->filters; f++)
-		fprintf(table->to, "  %*s", table->width, filter_of(table, f));
+	for (size_t f = 0; f < table->set->filters; f++)
+		fprintf(table->to, "  %*s", table->width, result_filter(table->set, f));
 	fputc('\n', table->to);
 }
 
-void results_print_table(const struct result *results, size_t filters, size_t steps, FILE *to)
+/* The last step that ran with any filter; `steps` if none did. */
+static size_t find_last_step(const struct result_set *set)
 {
-	struct table table = { results, filters, steps, 12, to };
-	size_t last = steps;
+	for (size_t s = set->steps; s-- > 0;)
+		for (size_t f = 0; f < set->filters; f++)
+			if (result_at(set, f, s, 0))
+				return s;
+	return set->steps;
+}
 
-	for (size_t f = 0; f < filters; f++) {
-		const int length = (int)strlen(filter_of(&table, f));
+void results_print_table(const struct result_set *set, FILE *to)
+{
+	struct table table = { set, 12, to };
+	const size_t last = find_last_step(set);
+
+	if (last == set->steps)
+		return;
+	for (size_t f = 0; f < set->filters; f++) {
+		const int length = (int)strlen(result_filter(set, f));
 
 		table.width = length > table.width ? length : table.width;
 	}
-	for (size_t s = 0; s < steps; s++)
-		for (size_t f = 0; f < filters; f++)
-			if (result_at(&table, f, s))
-				last = s;
-	if (last == steps)
-		return;
 	print_heads(&table);
-	for (size_t s = 0; s < steps; s++)
+	for (size_t s = 0; s < set->steps; s++)
 		print_step(&table, s);
 	fputs("at the end\n", to);
 	for (size_t i = 0; i < sizeof(size_rows) / sizeof(size_rows[0]); i++)
-		print_row(&table, &size_rows[i], last);
+		print_row_of(&table, &size_rows[i], size_rows[i].name, last, true);
 	fputc('\n', to);
-	print_verdict(&table);
+	results_print_verdict(set, to);
 }

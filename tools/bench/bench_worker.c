@@ -2,8 +2,10 @@
 #include "bench_worker.h"
 
 #include <string.h>
+#include <time.h>
 
 #include "bench/bench_util.h"
+#include "bench_cold.h"
 
 static const struct engine_kind *engine_of(const struct worker *worker)
 {
@@ -228,6 +230,30 @@ static bool make_op(struct worker *worker, const struct op *op, unsigned interva
 	return false;
 }
 
+static uint64_t cpu_now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+	return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+}
+
+/* Off the clock. Once before the first operation, then every so many. */
+static void keep_cold(struct worker *worker, uint64_t done)
+{
+	const struct bench *bench = worker->bench;
+	uint64_t start, cpu;
+
+	if (done % COLD_INTERVAL != 0 || !bench->options->cold ||
+	    !bench_kind_reads(worker->stream.workload->kind))
+		return;
+	start = bench_now();
+	cpu = cpu_now();
+	cold_drop(bench->engine_options.path, bench->options->engine->maps_tables, done == 0);
+	worker->off += bench_now() - start;
+	worker->cpu_off += cpu_now() - cpu;
+}
+
 void worker_run(struct worker *worker, const atomic_bool *stop)
 {
 	const uint64_t share = worker->stream.end - worker->first;
@@ -236,6 +262,7 @@ void worker_run(struct worker *worker, const atomic_bool *stop)
 	uint64_t done = 0;
 
 	worker->started = bench_now();
+	worker->cpu = cpu_now();
 	while (!atomic_load_explicit(stop, memory_order_relaxed) && *worker->bench->stop == 0 &&
 	       stream_next(&worker->stream, stored + atomic_load_explicit(&worker->bench->inserted,
 									  memory_order_relaxed),
@@ -243,9 +270,11 @@ void worker_run(struct worker *worker, const atomic_bool *stop)
 		const unsigned interval =
 			(unsigned)((unsigned __int128)done * worker->curve_count / share);
 
+		keep_cold(worker, done);
 		if (!make_op(worker, &op, interval))
 			break;
 		atomic_store_explicit(&worker->done, ++done, memory_order_relaxed);
 	}
-	worker->ended = bench_now();
+	worker->ended = bench_now() - worker->off;
+	worker->cpu = cpu_now() - worker->cpu - worker->cpu_off;
 }

@@ -12,7 +12,9 @@ struct worker {
 	unsigned curve_count;
 	uint64_t first;            /* of its operations */
 	atomic_uint_fast64_t done; /* operations, for those who watch */
-	uint64_t started, ended;   /* nanoseconds */
+	uint64_t started, ended;   /* nanoseconds, without `off` */
+	uint64_t cpu;              /* nanoseconds of this thread's processor time */
+	uint64_t off, cpu_off;     /* nanoseconds spent dropping the cache; see --cold */
 	struct histogram latency;
 	uint64_t reads, writes, scanned, found, wrong;
 	uint64_t queries, positives, false_positives, repeated, block_reads;

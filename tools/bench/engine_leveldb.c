@@ -266,17 +266,17 @@ static bool compact_engine(struct engine *engine, struct failure *failure)
 
 static void get_winnow_stats(struct engine *engine, struct engine_stats *statsp)
 {
-	struct wn_leveldb_stats stats;
+	struct wn_stats stats;
 
 	wn_leveldb_stats(engine->winnow, &stats);
 	*statsp = (struct engine_stats){
 		.adaptations = stats.adaptations,
 		.unfixable = stats.unfixable,
-		.map_misses = stats.map_misses,
+		.map_misses = stats.reversemap_misses,
 		.carried_over = stats.carried_over,
 		.filter_bytes = stats.filter_bytes,
 		.filter_keys = stats.filter_keys,
-		.learned_bytes = stats.learned_bytes,
+		.learned_bytes = stats.learned_bytes + stats.negatives_bytes,
 		.reversemap_bytes = stats.reversemap_bytes,
 	};
 }
@@ -389,6 +389,7 @@ static bool scan_pairs(struct session *session, const void *key, size_t size, si
 const struct engine_kind engine_leveldb = {
 	.name = "leveldb",
 	.persistent = true,
+	.maps_tables = true,
 	.accept = accept_options,
 	.open = open_engine,
 	.close = close_engine,

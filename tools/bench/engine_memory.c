@@ -6,8 +6,8 @@
  * flushed yet. A lookup asks the tables from the newest to the oldest, and "reads" those
  * that say "maybe".
  *
- * Filters learn through the engine of src/, as in RocksDB; its store is in memory. One lock:
- * lookups share it, and learn while they do; writes have it to themselves. */
+ * Filters learn through learn.h, as in RocksDB; the reverse map is in memory. One lock: lookups
+ * share it, and learn while they do; writes have it to themselves. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -20,6 +20,9 @@
 #include "bench_engine.h"
 #include "bench/bench_util.h"
 #include "learn/learn.h"
+#include "learn/lookup.h"
+#include "learn/new_table.h"
+#include "learn/reader.h"
 #include "tools/workload/memory_map.h"
 #include "bench/rocksdb_filters.h"
 
@@ -30,9 +33,7 @@ struct table {
 	uint64_t keys, bytes;
 	struct rf_filter *stock;
 	void *block;
-	struct wn_filter *filter;
-	struct wn__lessons *lessons; /* NULL: it does not learn key by key */
-	struct wn__keylist run;          /* what the trace is told */
+	struct wn__filter_reader *reader;
 };
 
 struct engine {
@@ -42,6 +43,7 @@ struct engine {
 	struct wn_config *config;
 	struct wn_secret *secret;
 	struct wn__learn *teacher; /* NULL: the filters do not learn */
+	struct wn__registry *registry;
 
 	pthread_rwlock_t lock;
 	struct memory_map map;
@@ -78,8 +80,7 @@ static void close_table(struct table *table)
 {
 	if (table->stock)
 		rf_free(table->stock);
-	wn__lessons_release(table->lessons);
-	wn_filter_close(table->filter);
+	wn__filter_reader_close(table->reader);
 	free(table->block);
 }
 
@@ -91,7 +92,7 @@ static bool close_engine(struct engine *engine, struct failure *failure)
 	if (engine->map.head)
 		memory_map_fini(&engine->map);
 	if (engine->teacher)
-		wn__worker_stop(engine->teacher);
+		wn__learn_close(engine->teacher);
 	wn__learn_release(engine->teacher);
 	wn_config_destroy(engine->config);
 	wn_secret_destroy(engine->secret);
@@ -103,7 +104,7 @@ static bool close_engine(struct engine *engine, struct failure *failure)
 static int open_winnow(struct engine *engine)
 {
 	struct wn__learn_options options = { .background = engine->options->background };
-	struct wn__map *runs;
+	struct wn__learn_place place = {0};
 	int err = wn_config_parse(engine->options->filter, NULL, 0, &engine->config);
 
 	if (err || engine->options->feedback != FEEDBACK_WRAPPER)
@@ -111,11 +112,11 @@ static int open_winnow(struct engine *engine)
 	options.config = engine->config;
 	err = wn__learn_create(&options, engine->secret, &engine->teacher);
 	if (!err)
-		err = wn__map_memory_create(&runs);
+		err = wn__map_memory_create(&place.map);
 	if (!err)
-		err = wn__worker_adopt(engine->teacher, runs);
+		err = wn__learn_open(engine->teacher, &place);
 	if (!err)
-		err = wn__worker_start(engine->teacher);
+		engine->registry = wn__learn_registry(engine->teacher);
 	return err;
 }
 
@@ -165,36 +166,9 @@ static int build_stock(struct engine *engine, struct table *table, bool all)
 	return 0;
 }
 
-/* What the filters before were wrong about, this one will not be. */
-static void carry_over(struct engine *engine, struct wn_builder *builder)
-{
-	const struct wn__negatives_view *view = wn__negatives_view(engine->teacher->negatives);
-
-	wn__learn_carry_over(engine->teacher, view, builder);
-	wn__negatives_unview(view);
-}
-
-/* The stored hashes go to the reverse map. */
-static int open_learned(struct engine *engine, struct table *table, struct wn_builder *builder,
-			size_t size)
-{
-	struct wn__learn *teacher = engine->teacher;
-	struct wn_block_info info;
-	size_t count;
-	const struct wn_hash *hashes = wn_builder_hashes(builder, &count);
-	int err = wn_block_read(table->block, size, WN_CHECK_HEADER, &info, NULL);
-
-	if (err || wn__keylist_of_block(&info, &table->run) || table->run.key_count != count)
-		return err;
-	table->run.owner = table->number;
-	wn__worker_put(teacher, &table->run, hashes);
-	wn__worker_drain(teacher);
-	wn__filter_lessons(teacher->registry, table->filter, &table->lessons);
-	return 0;
-}
-
 static int build_winnow(struct engine *engine, struct table *table, bool all)
 {
+	struct wn__new_table *learning = NULL;
 	struct wn_builder *builder;
 	size_t size;
 	int err = wn_builder_create(engine->config, engine->secret, &builder);
@@ -205,17 +179,21 @@ static int build_winnow(struct engine *engine, struct table *table, bool all)
 	     entry = entry->next[0])
 		if (all || entry->table == 0)
 			err = wn_builder_add(builder, map_entry_key(entry), entry->key_size);
-	if (!err && engine->teacher)
-		carry_over(engine, builder);
+	if (engine->teacher)
+		wn__new_table_begin(engine->teacher, table->number, &learning);
+	wn__new_table_carry_over(learning, builder);
 	if (!err)
 		err = wn_builder_finish(builder, &table->block, &size);
 	if (!err)
-		err = wn_filter_open(table->block, size, WN_CHECK_ALL, engine->secret,
-				     &table->filter, NULL);
-	if (!err && engine->teacher)
-		err = open_learned(engine, table, builder, size);
+		wn__new_table_built(learning, table->block, size, builder);
+	wn__new_table_end(learning);
+	if (!err)
+		err = wn__filter_reader_open(table->block, size, engine->secret,
+					     engine->registry, &table->reader);
 	if (!err)
 		table->bytes = size;
+	if (engine->teacher)
+		wn__learn_drain(engine->teacher);
 	wn_builder_destroy(builder);
 	return err;
 }
@@ -226,7 +204,7 @@ static void forget_tables(struct engine *engine)
 		struct table *table = &engine->tables[i];
 
 		if (engine->teacher)
-			wn__worker_retire(engine->teacher, table->number);
+			wn__learn_table_gone(engine->teacher, table->number);
 		close_table(table);
 	}
 	engine->table_count = 0;
@@ -336,17 +314,6 @@ static bool put_pair(struct session *session, const void *key, size_t key_size, 
 	return !err || fail(failure, "writing to memory failed: %s", wn_strerror(err));
 }
 
-static bool ask_winnow(const struct table *table, struct wn_hash hash)
-{
-	struct wn_match match;
-
-	if (!wn__filter_query_learned(table->filter, table->lessons, hash, &match))
-		return false;
-	if (table->lessons)
-		wn__trace_note(&table->run, hash, &match);
-	return true;
-}
-
 static bool ask_table(struct engine *engine, const struct table *table, const void *key,
 		      size_t size, struct wn_hash hash)
 {
@@ -354,7 +321,7 @@ static bool ask_table(struct engine *engine, const struct table *table, const vo
 	case FILTER_NONE:
 		return true;
 	case FILTER_WINNOW:
-		return ask_winnow(table, hash);
+		return wn__filter_reader_ask(table->reader, hash);
 	default:
 		return rf_may_match(table->stock, key, size);
 	}
@@ -383,9 +350,7 @@ static void look_up(struct engine *engine, const void *key, size_t size, void *v
 		return;
 	}
 	if (engine->choice.family == FILTER_WINNOW)
-		hash = wn_hash(engine->secret, key, size);
-	if (engine->teacher && wn__learn_wants_queries(engine->teacher) && engine->table_count)
-		wn__trace_ask(wn_secret_id(engine->secret), hash);
+		hash = wn__lookup_hash(engine->secret, key, size);
 	for (size_t i = engine->table_count; i-- > 0;) {
 		const struct table *table = &engine->tables[i];
 
@@ -408,16 +373,16 @@ static bool get_value(struct session *session, const void *key, size_t size, voi
 		      size_t room, struct look *lookp, struct failure *failure)
 {
 	struct engine *engine = session->engine;
-	bool traced = false;
+	struct wn__lookup lookup;
 
 	(void)failure;
 	*lookp = (struct look){ .found = false };
 	pthread_rwlock_rdlock(&engine->lock);
 	if (engine->teacher)
-		traced = wn__learn_begin_lookup();
+		wn__lookup_begin(&lookup, engine->registry, engine->secret, key, size);
 	look_up(engine, key, size, valuep, room, lookp);
 	if (engine->teacher)
-		wn__learn_end_lookup(engine->teacher, traced, lookp->found, false);
+		wn__lookup_end(&lookup, engine->teacher, lookp->found, false);
 	pthread_rwlock_unlock(&engine->lock);
 	return true;
 }
@@ -443,20 +408,20 @@ static bool scan_pairs(struct session *session, const void *key, size_t size, si
 
 static void get_stats(struct engine *engine, struct engine_stats *statsp)
 {
-	struct wn__learn_stats taught = { 0 };
+	struct wn_stats taught = { 0 };
 
 	if (engine->teacher) {
-		wn__worker_drain(engine->teacher);
+		wn__learn_drain(engine->teacher);
 		wn__learn_describe(engine->teacher, &taught);
 	}
 	*statsp = (struct engine_stats){
 		.adaptations = taught.adaptations,
 		.unfixable = taught.unfixable,
-		.map_misses = taught.map_misses,
+		.map_misses = taught.reversemap_misses,
 		.queue_drops = taught.queue_drops,
 		.carried_over = taught.carried_over,
 		.learned_bytes = taught.learned_bytes,
-		.reversemap_bytes = taught.map_bytes,
+		.reversemap_bytes = taught.reversemap_bytes,
 	};
 	for (size_t i = 0; i < engine->table_count; i++) {
 		statsp->filter_bytes += engine->tables[i].bytes;

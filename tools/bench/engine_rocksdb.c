@@ -243,7 +243,7 @@ static void get_stats(struct engine *engine, struct engine_stats *statsp)
 {
 	char *properties = rocksdb_property_value(engine->rocks,
 						  "rocksdb.aggregated-table-properties");
-	struct wn_rocksdb_stats winnow = { 0 };
+	struct wn_stats winnow = { 0 };
 
 	if (engine->winnow) {
 		wn_rocksdb_drain(engine->winnow);
@@ -252,13 +252,13 @@ static void get_stats(struct engine *engine, struct engine_stats *statsp)
 	*statsp = (struct engine_stats){
 		.adaptations = winnow.adaptations,
 		.unfixable = winnow.unfixable,
-		.map_misses = winnow.map_misses,
+		.map_misses = winnow.reversemap_misses,
 		.queue_drops = winnow.queue_drops,
 		.carried_over = winnow.carried_over,
 		.filter_bytes = read_property(properties, "filter block size="),
 		.filter_keys = read_property(properties, "# entries="),
 		.learned_bytes = winnow.learned_bytes,
-		.reversemap_bytes = winnow.map_bytes,
+		.reversemap_bytes = winnow.reversemap_bytes,
 	};
 	rocksdb_free(properties);
 }

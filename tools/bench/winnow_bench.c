@@ -1,4 +1,5 @@
-/* winnow_bench.c - workloads on storage engines, with one filter after the other.
+/* winnow_bench.c - workloads on storage engines, with one filter after the other or, where they
+ * are repeated, with the filters taking turns.
  *
  * Exit status: 0; 1 if something failed or an answer was wrong; 2 if the command line
  * cannot be followed; 128 and the signal's number if it was interrupted. */
@@ -12,6 +13,7 @@
 #include <winnow/version.h>
 
 #include "base/alloc.h"
+#include "bench_cold.h"
 #include "bench_options.h"
 #include "bench_run.h"
 #include "tools/workload/scratch.h"
@@ -54,7 +56,7 @@ struct program {
 	struct keyspace keyspace;
 	struct op *trace;
 	uint64_t trace_count;
-	struct result *results;
+	struct result_set results;
 	FILE *json, *report;
 	FILE *out; /* what people read */
 	char *scratch;
@@ -172,15 +174,22 @@ static int prepare(struct program *program, struct failure *failure)
 	    !open_output(options->report, &program->report, failure))
 		return EXIT_FAILURE;
 	program->out = program->json == stdout ? stderr : stdout;
-	program->results = wn__calloc(options->filter_count * options->step_count,
-				      sizeof(*program->results));
-	if (!program->results) {
+	program->results = (struct result_set){
+		.filters = options->filter_count,
+		.steps = options->step_count,
+		.repeats = (size_t)options->repeat,
+	};
+	program->results.results = wn__calloc(result_set_size(&program->results),
+					      sizeof(struct result));
+	if (!program->results.results) {
 		fail(failure, "no memory for the results");
 		return EXIT_FAILURE;
 	}
 	if (options->engine->persistent &&
 	    (options->db ? !directory_make(options->db, failure) :
 			   !scratch_create(&program->scratch, failure)))
+		return EXIT_FAILURE;
+	if (options->cold && !cold_check(options->db ? options->db : program->scratch, failure))
 		return EXIT_FAILURE;
 	return 0;
 }
@@ -209,6 +218,9 @@ static char *database_path(const struct program *program, size_t filter)
 static void print_line(const struct program *program, const struct result *result)
 {
 	fprintf(program->out, "%-28s %-20s ", result->step->label, result->filter);
+	if (program->options.repeat > 1 && bench_kind_only_reads(result->step->kind))
+		fprintf(program->out, "%3u/%llu ", result->repeat + 1,
+			(unsigned long long)program->options.repeat);
 	if (result->planned <= 1)
 		fprintf(program->out, "%.3f s", result->seconds);
 	else
@@ -224,66 +236,130 @@ static void print_line(const struct program *program, const struct result *resul
 	fflush(program->out);
 }
 
-static bool run_steps(struct program *program, struct bench *bench, size_t filter,
-		      struct failure *failure)
+/* One filter's database while it is open. */
+struct database {
+	struct bench bench;
+	char *path; /* NULL in memory */
+	size_t filter;
+	bool open;
+};
+
+static bool open_database(struct program *program, size_t filter, struct database *database,
+			  struct failure *failure)
 {
-	const struct bench_options *options = &program->options;
-	bool good = true;
+	struct bench *bench = &database->bench;
 
-	for (size_t s = 0; s < options->step_count && good && !stopped; s++) {
-		struct result *result = &program->results[filter * options->step_count + s];
+	database->filter = filter;
+	bench->options = &program->options;
+	bench->keyspace = &program->keyspace;
+	bench->trace = program->trace;
+	bench->trace_count = program->trace_count;
+	bench->stop = &stopped;
+	bench->progress = isatty(STDERR_FILENO);
+	bench->out = program->out;
+	set_engine_options(program, filter, &bench->engine_options);
+	if (program->options.engine->persistent) {
+		database->path = database_path(program, filter);
+		if (!database->path)
+			return fail(failure, "no memory");
+		bench->engine_options.path = database->path;
+		if (!directory_make(database->path, failure))
+			return false;
+	}
+	database->open = bench_start(bench, failure);
+	return database->open;
+}
 
-		good = bench_run(bench, s, result, failure);
-		print_line(program, result);
-		if (program->json && !result_print_json(result, program->json)) {
-			if (good)
-				fail(failure, "writing '%s' failed: %s", options->json,
-				     strerror(errno));
-			good = false;
-			if (program->json != stdout)
-				fclose(program->json);
-			program->json = NULL;
-		}
+/* Temporary databases make room for the next. */
+static bool close_database(const struct program *program, struct database *database,
+			   struct failure *failure)
+{
+	const bool good = !database->open || bench_end(&database->bench, failure);
+
+	if (program->scratch && database->path)
+		directory_remove(database->path);
+	free(database->path);
+	return good;
+}
+
+static bool write_json(struct program *program, const struct result *result,
+		       struct failure *failure)
+{
+	if (!program->json || result_print_json(result, program->json))
+		return true;
+	fail(failure, "writing '%s' failed: %s", program->options.json, strerror(errno));
+	if (program->json != stdout)
+		fclose(program->json);
+	program->json = NULL;
+	return false;
+}
+
+static bool run_once(struct program *program, struct database *database, size_t step,
+		     size_t repeat, struct failure *failure)
+{
+	struct result *result = result_slot(&program->results, database->filter, step, repeat);
+	struct failure writing = { .text = "" };
+	bool good = bench_run(&database->bench, step, (unsigned)repeat, result, failure);
+
+	print_line(program, result);
+	if (!write_json(program, result, &writing) && good) {
+		*failure = writing;
+		good = false;
 	}
 	return good;
 }
 
-static bool run_filter(struct program *program, size_t filter, struct failure *failure)
+/* What only reads, as often as it is wanted, the filters taking turns; the rest once each. */
+static bool run_step(struct program *program, struct database *databases, size_t count,
+		     size_t step, struct failure *failure)
 {
-	struct bench bench = {
-		.options = &program->options,
-		.keyspace = &program->keyspace,
-		.trace = program->trace,
-		.trace_count = program->trace_count,
-		.stop = &stopped,
-		.progress = isatty(STDERR_FILENO),
-		.out = program->out,
-	};
-	char *path = NULL;
-	bool good;
+	const struct bench_options *options = &program->options;
+	const size_t repeats = bench_kind_only_reads(options->steps[step].kind) ?
+			       (size_t)options->repeat : 1;
 
-	set_engine_options(program, filter, &bench.engine_options);
-	if (program->options.engine->persistent) {
-		path = database_path(program, filter);
-		if (!path)
-			return fail(failure, "no memory");
-		bench.engine_options.path = path;
-	}
-	good = (!path || directory_make(path, failure)) && bench_start(&bench, failure);
-	if (good) {
+	for (size_t r = 0; r < repeats; r++)
+		for (size_t turn = 0; turn < count && !stopped; turn++)
+			if (!run_once(program, &databases[repeat_filter(r, turn, count)], step, r,
+				      failure))
+				return false;
+	return true;
+}
+
+/* Some of the filters, whose databases are open at the same time. */
+static bool run_group(struct program *program, size_t first, size_t count,
+		      struct failure *failure)
+{
+	struct database *databases = wn__calloc(count, sizeof(*databases));
+	bool good = true;
+
+	if (!databases)
+		return fail(failure, "no memory for %zu databases", count);
+	for (size_t i = 0; i < count && good; i++)
+		good = open_database(program, first + i, &databases[i], failure);
+	for (size_t s = 0; s < program->options.step_count && good && !stopped; s++)
+		good = run_step(program, databases, count, s, failure);
+	for (size_t i = 0; i < count; i++) {
 		struct failure closing = { .text = "" };
 
-		good = run_steps(program, &bench, filter, failure);
-		if (!bench_end(&bench, &closing) && good) {
+		if (!close_database(program, &databases[i], &closing) && good) {
 			*failure = closing;
 			good = false;
 		}
 	}
-	/* Temporary databases make room for the next. */
-	if (program->scratch && path)
-		directory_remove(path);
-	free(path);
+	free(databases);
 	return good;
+}
+
+/* Filters that do not take turns have the machine for themselves, one after the other. */
+static bool run_filters(struct program *program, struct failure *failure)
+{
+	const size_t filters = program->options.filter_count;
+	const size_t group = program->options.repeat > 1 ? filters : 1;
+
+	for (size_t first = 0; first < filters && !stopped; first += group)
+		if (!run_group(program, first, group, failure))
+			return false;
+	return true;
 }
 
 static bool close_output(const char *path, FILE *file, struct failure *failure)
@@ -298,14 +374,12 @@ static bool close_output(const char *path, FILE *file, struct failure *failure)
 static bool write_outputs(struct program *program, struct failure *failure)
 {
 	const struct bench_options *options = &program->options;
-	const size_t count = options->filter_count * options->step_count;
 	bool good = true;
 
 	if (program->report) {
 		const char *db = options->db ? options->db : program->scratch;
 
-		errno = results_write_report(program->results, count, options, db,
-					     program->report);
+		errno = results_write_report(&program->results, options, db, program->report);
 		if (errno)
 			good = fail(failure, "writing '%s' failed: %s", options->report,
 				    strerror(errno));
@@ -314,23 +388,12 @@ static bool write_outputs(struct program *program, struct failure *failure)
 		if (good)
 			fprintf(program->out, "\nThe report is in %s\n", options->report);
 	}
-	results_print_table(program->results, options->filter_count, options->step_count,
-			    program->out);
+	results_print_table(&program->results, program->out);
 	if (program->json && !close_output(options->json, program->json, failure))
 		good = false;
 	if (fflush(program->out) != 0 || ferror(program->out))
 		good = fail(failure, "writing to standard output failed: %s", strerror(errno));
 	return good;
-}
-
-static uint64_t count_wrong(const struct program *program)
-{
-	const size_t count = program->options.filter_count * program->options.step_count;
-	uint64_t wrong = 0;
-
-	for (size_t i = 0; i < count; i++)
-		wrong += program->results[i].wrong;
-	return wrong;
 }
 
 static int run_all(struct program *program)
@@ -339,12 +402,11 @@ static int run_all(struct program *program)
 	int status = EXIT_SUCCESS;
 
 	catch_signals();
-	for (size_t f = 0; f < program->options.filter_count && !stopped && !status; f++)
-		if (!run_filter(program, f, &failure))
-			status = complain(&failure, EXIT_FAILURE);
+	if (!run_filters(program, &failure))
+		status = complain(&failure, EXIT_FAILURE);
 	if (!write_outputs(program, &later))
 		status = complain(&later, EXIT_FAILURE);
-	if (!status && count_wrong(program) > 0)
+	if (!status && results_sum_wrong(&program->results) > 0)
 		status = EXIT_FAILURE;
 	return stopped && !status ? 128 + stopped : status;
 }
@@ -354,7 +416,7 @@ static void clean_up(struct program *program)
 	if (program->scratch)
 		directory_remove(program->scratch);
 	free(program->scratch);
-	free(program->results);
+	free(program->results.results);
 	free(program->trace);
 	keyspace_fini(&program->keyspace);
 	bench_options_fini(&program->options);

@@ -212,9 +212,9 @@ static const char *why_unasked(const struct dump *dump)
 {
 	const struct filter_sum *sum = &dump->filters.sum;
 
-	if (sum->kind == FILTER_NONE)
+	if (sum->kind == FILTER_IS_NONE)
 		return sum->refused ? "the filter cannot be read" : "there is no filter";
-	if (sum->kind != FILTER_WINNOW)
+	if (sum->kind != FILTER_IS_WINNOW)
 		return "the filter is not winnow's";
 	if (sum->without_secret)
 		return "the secret of the filters is not given";
@@ -277,7 +277,7 @@ void dump_release(struct dump *dump)
 
 uint64_t dump_filter_keys(const struct dump *dump)
 {
-	if (dump->filters.sum.kind == FILTER_WINNOW && dump->filters.sum.keys)
+	if (dump->filters.sum.kind == FILTER_IS_WINNOW && dump->filters.sum.keys)
 		return dump->filters.sum.keys;
 	if (dump->properties.filter_entries)
 		return dump->properties.filter_entries;
@@ -294,17 +294,17 @@ double dump_bits_per_key(const struct dump *dump)
 const char *dump_filter_kind(const struct dump *dump)
 {
 	switch (dump->filters.sum.kind) {
-	case FILTER_WINNOW:
+	case FILTER_IS_WINNOW:
 		return *dump->filters.sum.name ? dump->filters.sum.name : "winnow";
-	case FILTER_BLOOM:
+	case FILTER_IS_BLOOM:
 		return "bloom";
-	case FILTER_RIBBON:
+	case FILTER_IS_RIBBON:
 		return "ribbon";
-	case FILTER_TRUE:
+	case FILTER_IS_TRUE:
 		return "true";
-	case FILTER_OTHER:
+	case FILTER_IS_OTHER:
 		return "unknown";
-	case FILTER_NONE:
+	case FILTER_IS_NONE:
 		break;
 	}
 	return dump->filters.sum.refused ? "unreadable" : "none";

@@ -74,6 +74,18 @@ static void print_clusters(const struct filter_sum *sum, FILE *to)
 	fprintf(to, "]},");
 }
 
+/* Names of letters, digits and underscores. */
+static void print_facts(const struct filter_sum *sum, FILE *to)
+{
+	if (sum->fact_count == 0)
+		return;
+	fprintf(to, "\"facts\":{");
+	for (unsigned i = 0; i < sum->fact_count; i++)
+		fprintf(to, "%s\"%s\":{\"least\":%.6g,\"most\":%.6g}", i ? "," : "",
+			sum->facts[i].name, sum->facts[i].least, sum->facts[i].most);
+	fprintf(to, "},");
+}
+
 static void print_winnow(const struct filter_sum *sum, FILE *to)
 {
 	put_bool("small", sum->small, to);
@@ -84,10 +96,11 @@ static void print_winnow(const struct filter_sum *sum, FILE *to)
 	fprintf(to, "\"load\":%.6f,",
 		sum->slots ? (double)sum->used_slots / (double)sum->slots : 0);
 	put_number("extensions", sum->extensions, to);
+	print_facts(sum, to);
 	fprintf(to, "\"expected_fpr\":%.6g,\"secret_id\":\"%08x\",", sum->expected_fpr,
 		sum->secret_id);
-	if (sum->count == 1 && !sum->small) {
-		fprintf(to, "\"id\":\"");
+	if (sum->small ? sum->has_table_id : sum->count == 1) {
+		fprintf(to, "\"%s\":\"", sum->small ? "table_id" : "id");
 		for (size_t i = 0; i < sizeof(sum->id); i++)
 			fprintf(to, "%02x", sum->id[i]);
 		fprintf(to, "\",");
@@ -102,12 +115,12 @@ static void print_filter(const struct dump *dump, FILE *to)
 
 	fprintf(to, "\"filter\":{");
 	put_text("kind", dump_filter_kind(dump), to);
-	put_bool("winnow", filters->sum.kind == FILTER_WINNOW, to);
+	put_bool("winnow", filters->sum.kind == FILTER_IS_WINNOW, to);
 	put_text("layout", layouts[filters->layout], to);
 	put_text("policy", filters->name, to);
-	if (filters->sum.kind == FILTER_BLOOM)
+	if (filters->sum.kind == FILTER_IS_BLOOM)
 		put_number("probes", filters->sum.probes, to);
-	if (filters->sum.kind == FILTER_WINNOW)
+	if (filters->sum.kind == FILTER_IS_WINNOW)
 		print_winnow(&filters->sum, to);
 	put_number("offset", filters->handle.offset, to);
 	put_number("filters", filters->sum.count, to);

@@ -72,22 +72,22 @@ static void print_kind(const struct dump *dump, FILE *to)
 
 	put_label("filter", to);
 	switch (sum->kind) {
-	case FILTER_WINNOW:
+	case FILTER_IS_WINNOW:
 		fprintf(to, "winnow %s", sum->name);
 		break;
-	case FILTER_BLOOM:
+	case FILTER_IS_BLOOM:
 		fprintf(to, "stock Bloom filter of %u probes", sum->probes);
 		break;
-	case FILTER_RIBBON:
+	case FILTER_IS_RIBBON:
 		fprintf(to, "stock Ribbon filter");
 		break;
-	case FILTER_TRUE:
+	case FILTER_IS_TRUE:
 		fprintf(to, "stock filter that says maybe to every key");
 		break;
-	case FILTER_OTHER:
+	case FILTER_IS_OTHER:
 		fprintf(to, "of a policy not known here");
 		break;
-	case FILTER_NONE:
+	case FILTER_IS_NONE:
 		fprintf(to, sum->refused ? "damaged" : sum->empty ? "empty" : "none");
 	}
 	if (filters->layout == LAYOUT_PARTITIONED)
@@ -154,11 +154,43 @@ static void print_clusters(const struct filter_sum *sum, FILE *to)
 	}
 }
 
+static void print_facts(const struct filter_sum *sum, FILE *to)
+{
+	if (sum->slots > 0) {
+		put_label("slots", to);
+		fprintf(to, "%" PRIu64 ", %" PRIu64 " in use, load %.4f\n", sum->slots,
+			sum->used_slots, (double)sum->used_slots / (double)sum->slots);
+		put_label("extensions", to);
+		fprintf(to, "%" PRIu64 ", learned before the table was written\n",
+			sum->extensions);
+	}
+	for (unsigned i = 0; i < sum->fact_count; i++) {
+		const struct fact_sum *fact = &sum->facts[i];
+
+		put_label(fact->name, to);
+		fprintf(to, "%.6g", fact->least);
+		if (fact->most > fact->least)
+			fprintf(to, " to %.6g", fact->most);
+		fprintf(to, "\n");
+	}
+}
+
+static void print_id(const struct filter_sum *sum, FILE *to)
+{
+	put_label(sum->small ? "table id" : "filter id", to);
+	if (sum->small ? sum->has_table_id : sum->count == 1)
+		for (size_t i = 0; i < sizeof(sum->id); i++)
+			fprintf(to, "%02x", sum->id[i]);
+	else
+		fprintf(to, sum->small ? "none" : "one for each filter");
+	fprintf(to, "\n");
+}
+
 static void print_winnow(const struct dump *dump, FILE *to)
 {
 	const struct filter_sum *sum = &dump->filters.sum;
 
-	if (sum->kind != FILTER_WINNOW || sum->slots == 0)
+	if (sum->kind != FILTER_IS_WINNOW || sum->described == 0)
 		return;
 	put_label("parameters", to);
 	if (sum->remainder_bits > 0)
@@ -166,31 +198,13 @@ static void print_winnow(const struct dump *dump, FILE *to)
 	if (sum->small)
 		fprintf(to, "small form\n");
 	else
-		fprintf(to, "block version %u%s\n", sum->version,
-			sum->tiny ? ", short header" : "");
-	put_label("slots", to);
-	fprintf(to, "%" PRIu64 ", %" PRIu64 " in use, load %.4f\n", sum->slots, sum->used_slots,
-		(double)sum->used_slots / (double)sum->slots);
-	put_label("extensions", to);
-	if (sum->small && strcmp(sum->name, "sscf") != 0)
-		fprintf(to, "none in the table: what small filters learn lies beside it\n");
-	else
-		fprintf(to, "%" PRIu64 ", learned before the table was written\n", sum->extensions);
+		fprintf(to, "block version %u\n", sum->version);
+	print_facts(sum, to);
 	put_label("expected", to);
 	fprintf(to, "%.3g false positives a query, before learning more\n", sum->expected_fpr);
-	put_label("filter id", to);
-	if (sum->small) {
-		fprintf(to, strcmp(sum->name, "sscf") == 0 ? "none\n" :
-							     "the hash of each filter\n");
-	} else if (sum->count == 1) {
-		for (size_t i = 0; i < sizeof(sum->id); i++)
-			fprintf(to, "%02x", sum->id[i]);
-		fprintf(to, "\n");
-	} else {
-		fprintf(to, "one for each filter\n");
-	}
+	print_id(sum, to);
 	put_label("secret", to);
-	fprintf(to, sum->small ? "short id %06x%s\n" : "short id %08x%s\n", sum->secret_id,
+	fprintf(to, sum->small ? "short id %05x%s\n" : "short id %08x%s\n", sum->secret_id,
 		sum->without_secret ? ", not given" : "");
 	print_clusters(sum, to);
 }

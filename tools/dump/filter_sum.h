@@ -6,26 +6,31 @@
 
 #include "tools/sst/problems.h"
 #include "tools/sst/span.h"
-#include "kinds/sscf/sscf_small.h"
 
 enum filter_kind {
-	FILTER_NONE,
-	FILTER_WINNOW,
-	FILTER_BLOOM,
-	FILTER_RIBBON,
-	FILTER_TRUE,   /* a Bloom filter of no probes: says "maybe" to everything */
-	FILTER_OTHER   /* of a policy that is not known here */
+	FILTER_IS_NONE,
+	FILTER_IS_WINNOW,
+	FILTER_IS_BLOOM,
+	FILTER_IS_RIBBON,
+	FILTER_IS_TRUE,   /* a Bloom filter of no probes: says "maybe" to everything */
+	FILTER_IS_OTHER   /* of a policy that is not known here */
 };
 
 /* Whose bytes the stock filters are made of. */
-enum filter_family {
-	FAMILY_ROCKSDB,
-	FAMILY_LEVELDB,
-	FAMILY_UNKNOWN
+enum filter_origin {
+	ORIGIN_ROCKSDB,
+	ORIGIN_LEVELDB,
+	ORIGIN_UNKNOWN
 };
 
 /* Clusters of 1, 2, up to 4, up to 8, ... slots. */
 #define CLUSTER_CLASSES 64
+
+/* One of a kind's own numbers, over all filters. */
+struct fact_sum {
+	const char *name;
+	double least, most;
+};
 
 struct filter_sum {
 	enum filter_kind kind;
@@ -37,13 +42,19 @@ struct filter_sum {
 	/* winnow's alone: */
 	char name[16];         /* "aqf" */
 	unsigned version;
-	bool tiny;             /* a block with a short header */
-	bool small;            /* no block at all: the small forms for LevelDB (tiny.h) */
-	unsigned char id[WN_BLOCK_ID_SIZE]; /* of the last one */
+	bool small;            /* no block at all: LevelDB's (kinds/small.h) */
+	bool has_table_id;     /* one of the small ones has a header */
+	unsigned char id[WN_BLOCK_ID_SIZE]; /* of the last one; of the table, if they are small */
 	uint32_t secret_id;
-	uint64_t keys, slots, used_slots, extensions;
+	uint64_t keys;
+	uint64_t described;    /* filters that the rest is about */
+	/* Facts by these names (filter.h), added up; and those by other names. */
+	uint64_t slots, used_slots, extensions;
 	unsigned remainder_bits;
+	unsigned fact_count;
+	struct fact_sum facts[WN_FILTER_FACTS];
 	double expected_fpr;   /* the mean, by keys */
+	double small_weight;   /* what that is the mean over, of small filters */
 	bool has_clusters;
 	uint64_t clusters, longest_cluster;
 	uint64_t cluster_classes[CLUSTER_CLASSES];
@@ -54,8 +65,7 @@ struct filter_sum {
 /* A filter that can be asked; its bytes and its secret are borrowed. All zero: it cannot. */
 struct open_filter {
 	struct wn_filter *block;
-	struct wn__small small;
-	struct wn__sscf_frozen small_sscf; /* no hash functions: it is the other one */
+	struct span small;     /* without a table's header */
 	const struct wn_secret *small_secret; /* NULL: there is no small one */
 };
 
@@ -63,7 +73,7 @@ struct open_filter {
  * to be asked; close it in any case. What is wrong with it goes to `problems`; its bytes
  * are at `offset` in the file. */
 void filter_sum_add(struct filter_sum *sum, struct span bytes, uint64_t offset,
-		    enum filter_family family, const struct wn_secret *secret,
+		    enum filter_origin family, const struct wn_secret *secret,
 		    struct problems *problems, struct open_filter *openp);
 
 static inline bool open_filter_is_there(const struct open_filter *open)

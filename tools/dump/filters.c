@@ -35,11 +35,11 @@ bool filters_named(struct filters *filters, struct span name, struct handle hand
 	return false;
 }
 
-static enum filter_family family_of(const struct filters *filters)
+static enum filter_origin family_of(const struct filters *filters)
 {
 	if (strncmp(filters->name, "rocksdb.", 8) == 0)
-		return filters->layout == LAYOUT_BLOCKS ? FAMILY_LEVELDB : FAMILY_ROCKSDB;
-	return strncmp(filters->name, "leveldb.", 8) == 0 ? FAMILY_LEVELDB : FAMILY_UNKNOWN;
+		return filters->layout == LAYOUT_BLOCKS ? ORIGIN_LEVELDB : ORIGIN_ROCKSDB;
+	return strncmp(filters->name, "leveldb.", 8) == 0 ? ORIGIN_LEVELDB : ORIGIN_UNKNOWN;
 }
 
 /* A new part, zeroed; NULL if memory is short, which is noted. */
@@ -73,7 +73,7 @@ static void read_part(struct filters *filters, struct table *table, struct handl
 			       family_of(filters), secret, table->problems, &part->open);
 		return;
 	case BLOCK_OPAQUE:
-		filters->sum.kind = FILTER_OTHER;
+		filters->sum.kind = FILTER_IS_OTHER;
 		return;
 	case BLOCK_BAD:
 		filters->sum.refused++;

@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "crc32c.h"
+#include "base/crc32c.h"
 #include "decompress.h"
 #include "base/secret.h" /* xxHash, inlined */
 #include "table.h"
@@ -42,7 +42,7 @@ static uint32_t plain_checksum(unsigned checksum, const unsigned char *bytes, si
 {
 	switch (checksum) {
 	case CHECKSUM_CRC32C:
-		return crc32c_masked(bytes, size);
+		return wn__crc32c_masked(bytes, size);
 	case CHECKSUM_XXHASH:
 		return XXH32(bytes, size, 0);
 	case CHECKSUM_XXHASH64:

@@ -191,6 +191,24 @@ const struct bench_kind *bench_kind_find(const char *name, size_t length)
 	return NULL;
 }
 
+bool bench_kind_reads(const struct bench_kind *kind)
+{
+	return kind->type == WORK_REPLAY || kind->percent[OP_GET] > 0 ||
+	       kind->percent[OP_GET_ABSENT] > 0 || kind->percent[OP_SCAN] > 0 ||
+	       kind->percent[OP_MODIFY] > 0;
+}
+
+bool bench_kind_writes(const struct bench_kind *kind)
+{
+	return kind->type == WORK_REPLAY || kind->percent[OP_UPDATE] > 0 ||
+	       kind->percent[OP_INSERT] > 0 || kind->percent[OP_MODIFY] > 0;
+}
+
+bool bench_kind_only_reads(const struct bench_kind *kind)
+{
+	return bench_kind_reads(kind) && !bench_kind_writes(kind);
+}
+
 bool workload_init(struct workload *workload)
 {
 	const struct keyspace *keyspace = workload->keyspace;

@@ -68,6 +68,13 @@ struct bench_kind {
 /* NULL: there is none of this name. */
 const struct bench_kind *bench_kind_find(const char *name, size_t length);
 
+/* Does it look anything up? Does it write anything? A trace may do both. */
+bool bench_kind_reads(const struct bench_kind *kind);
+bool bench_kind_writes(const struct bench_kind *kind);
+
+/* Operations that leave the database as it is, so that they can be repeated. */
+bool bench_kind_only_reads(const struct bench_kind *kind);
+
 /* All names, NULL at the end. */
 extern const struct bench_kind bench_kinds[];
 

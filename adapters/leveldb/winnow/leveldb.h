@@ -18,17 +18,21 @@
 
 #include <winnow/common.h>
 #include <winnow/hash.h>
+#include <winnow/stats.h>
 
 WN_BEGIN_DECLS
 
 /* Zero means default. */
 struct wn_leveldb_options {
-	/* "aqf", "aqf:remainder_bits=7" or "aqf:bits_per_key=10": learns at once. "sscf" or
-	 * "sscf:bits_per_key=10": heeds the absent keys that are known when it is built. */
+	/* A filter's options string: "aqf", "aqf:remainder_bits=7", "aqf:bits_per_key=10"; or
+	 * "sscf", "sscf:bits_per_key=10", which heeds the missing keys that are known when it is
+	 * built. NULL: "aqf". */
 	const char *filter;
-	const char *sidecar_directory; /* NULL: the database's path with ".winnow" behind it */
+	const char *sidecar_directory; /* winnow's own, and no other files in it; NULL: the
+					* database's path with ".winnow" behind it. One database at
+					* a time can have it open */
 	size_t learned_bytes;          /* memory for lessons; 0: 64 MB */
-	/* Absent keys to build new filters against, 64 bytes each; 0: 131,072; at most
+	/* Missing keys to build new filters against, 64 bytes each; 0: 131,072; at most
 	 * WN_LEVELDB_MAX_KNOWN_MISSES. */
 	size_t known_misses;
 	/* A database with a comparator of its own is refused unless one of these is given. */
@@ -38,31 +42,6 @@ struct wn_leveldb_options {
 };
 
 #define WN_LEVELDB_MAX_KNOWN_MISSES ((size_t)1 << 26)
-
-struct wn_leveldb_stats {
-	uint64_t lookups;           /* made with wn_leveldb_get(); up to 63 a thread are missing */
-	uint64_t lookups_discarded; /* that failed, or asked more filters than can be noted */
-	uint64_t filter_queries;    /* filters asked in these lookups */
-	uint64_t positives;         /* of these, "maybe" */
-	uint64_t false_positives;   /* of these, wrong */
-	uint64_t adaptations;       /* false positives that were fixed */
-	uint64_t unfixable;         /* that were the stored key itself: a deleted one, say */
-	uint64_t map_misses;        /* that were not: the stored key's hash is not known. Those
-				     * of sscf filters are none of the three */
-	uint64_t filters_built;
-	uint64_t filters_frozen;    /* of these, such that do not learn: sscf, all of them */
-	uint64_t filters_given_up;  /* for lack of memory: these say "maybe" */
-	uint64_t filter_bytes;      /* of all that were built */
-	uint64_t filter_keys;       /* keys in them */
-	uint64_t foreign_filters;   /* asked: damaged, or of another database or kind; "maybe" */
-	uint64_t packs_lost;        /* tables whose hashes could not be written */
-	uint64_t carried_over;      /* known absent keys that a new filter was taught about */
-	uint64_t lessons;           /* in memory now */
-	uint64_t learned_bytes;     /* lessons and known absent keys take */
-	uint64_t reversemap_bytes;  /* the stored keys' hashes take on disk */
-	uint64_t strangers;         /* tables now whose hashes were lost: they do not learn */
-	bool learning_off;          /* one of them cannot be read: until it goes, nothing learns */
-};
 
 struct wn_leveldb;
 
@@ -85,11 +64,15 @@ WN_PUBLIC char *wn_leveldb_get(struct wn_leveldb *wn, const leveldb_readoptions_
 /* How many filters this thread's last wn_leveldb_get() asked, and how many said "maybe". */
 WN_PUBLIC void wn_leveldb_last_get(uint64_t *queriesp, uint64_t *positivesp);
 
-/* Write down what was learned, and let the next filters know of all absent keys so far. Both
+/* Write to disk what was learned, and let the next filters know of all missing keys so far. Both
  * happen by themselves about once a second. */
 WN_PUBLIC void wn_leveldb_drain(struct wn_leveldb *wn);
 
-WN_PUBLIC void wn_leveldb_stats(struct wn_leveldb *wn, struct wn_leveldb_stats *statsp);
+WN_PUBLIC void wn_leveldb_stats(struct wn_leveldb *wn, struct wn_stats *statsp);
+
+/* The same as text: "winnow.stats", a line for each number, or "winnow.prometheus", in Prometheus'
+ * text format. Free it with free(). NULL: another name, or no memory. */
+WN_PUBLIC char *wn_leveldb_property(struct wn_leveldb *wn, const char *name);
 
 /* A filter policy for leveldb_options_set_filter_policy(). `text` as in the options above, NULL:
  * the default. `secret` is copied; all of a database's filters want the same one, now and later:

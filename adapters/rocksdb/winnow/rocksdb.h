@@ -19,63 +19,28 @@
 
 #include <winnow/common.h>
 #include <winnow/hash.h>
+#include <winnow/stats.h>
 
 WN_BEGIN_DECLS
 
 /* Make a filter policy. `options` is a filter's options string, as wn_config_parse() takes it
  * ("aqf:remainder_bits=9"); NULL: "aqf". `secret` is copied; NULL: a random one. Every filter
- * carries its secret's seed, so any winnow policy reads the filters of any other.
+ * carries its secret's seed, so any winnow policy reads the filters of any other, but for those of
+ * databases with a `canonical` function, which say "maybe".
  * Give *policyp to rocksdb_block_based_options_set_filter_policy(), which takes it, or to
  * rocksdb_filterpolicy_destroy().
+ * It does not see the comparator, nor does a policy from an options string: they are for tables
+ * in which keys that compare as equal have the same bytes.
  * WN_ERR_OPTION: the options string cannot be understood; wn_config_parse() says why.
  * WN_ERR_MISMATCH: this RocksDB is not the version that winnow was built for. */
 WN_PUBLIC int wn_rocksdb_filterpolicy(const char *options, const struct wn_secret *secret,
 				      rocksdb_filterpolicy_t **policyp);
 
-/* Counted from a policy's making. Filters are counted by blocks: a table with partitioned
- * filters has many. */
-struct wn_rocksdb_stats {
-	uint64_t filters_built;
-	uint64_t filter_keys;      /* in them: distinct keys, and prefixes if they are filtered */
-	uint64_t filter_bytes;
-	uint64_t filters_given_up; /* not built, for want of memory: they say "maybe" */
-	uint64_t readers_opened;   /* over winnow's filters; again after each eviction */
-	uint64_t readers_foreign;  /* over RocksDB's own filters, read by its own reader */
-	uint64_t readers_refused;  /* over damaged filters, or unknown ones: they say "maybe" */
-
-	/* From here on: of databases that learn, otherwise 0. */
-	uint64_t lookups;           /* with wn_rocksdb_get() and its kin */
-	uint64_t lookups_discarded; /* of these: they failed, or asked too many tables */
-	uint64_t positives;         /* "maybe"s of winnow's filters in the lookups that count */
-	uint64_t false_positives;   /* of these: nothing was found */
-	uint64_t adaptations;       /* false positives that will not come again */
-	uint64_t unfixable;         /* a deleted key's, mostly: it is in the filter */
-	uint64_t map_misses;        /* the stored key's hash was not to be had */
-	uint64_t queue_drops;       /* false positives that found the queue full */
-	uint64_t runs_stored;       /* filters whose hashes were stored */
-	uint64_t runs_lost;         /* filters whose hashes were not: these do not learn */
-	uint64_t runs_retired;      /* dropped with their table */
-	uint64_t carried_over;      /* known false positives that new filters were built against;
-				     * counted again for each filter */
-	uint64_t lessons;           /* in memory now */
-	uint64_t learned_bytes;     /* they take, and their readers' part; within the budget */
-	uint64_t lessons_dropped;   /* for the budget, or not learned for it */
-	uint64_t repeated_false_positives; /* reported before: of the same key, by the same filter,
-					    * among the last 65,536 or so */
-	uint64_t negatives;         /* keys known to hurt, for the filters built next; of the kind
-				     * sscf, missing keys that are asked for often, too */
-	uint64_t map_runs;          /* filters whose hashes are stored now */
-	uint64_t map_bytes;         /* they take */
-	uint64_t map_reads;         /* pages of 4 KiB read of them */
-	uint64_t saves;             /* times that something new was written to disk */
-	uint64_t save_failures;     /* times that it could not */
-};
-
 /* What `policy` did so far; NULL: all policies of this process, gone ones and those from
  * options strings included. RocksDB keeps a policy for as long as options or databases with
  * it are there; do not ask for longer. WN_ERR_INVALID: not a policy of winnow's. */
 WN_PUBLIC int wn_rocksdb_filterpolicy_stats(const rocksdb_filterpolicy_t *policy,
-					    struct wn_rocksdb_stats *statsp);
+					    struct wn_stats *statsp);
 
 /* ---- databases that learn ----------------------------------------------- */
 
@@ -110,6 +75,17 @@ struct wn_rocksdb_options {
 					* 0: 4096 */
 	unsigned save_ms;              /* between two saves of what was learned; 0: 1000 */
 	bool whole_hashes; /* store all 16 bytes of each hash, not as many as lessons need */
+	/* A column family with a comparator that may take keys with different bytes for equal, by
+	 * its CanKeysWithDifferentByteContentsBeEqual(), is refused unless one of these is given.
+	 * A comparator of the C API is one of these; RocksDB's own are not. */
+	bool equal_keys_are_identical; /* keys that compare as equal have the same bytes, but for
+					* their timestamps */
+	wn_canonical_fn *canonical;    /* filters hash what this makes of a key (without its
+					* timestamp), or of a prefix if they have prefixes. For
+					* all families. It must be the same one for as long as
+					* the database lives. It is called for as long as the
+					* database or a block cache that it used is there */
+	void *canonical_arg;
 };
 
 struct wn_rocksdb;
@@ -144,7 +120,8 @@ WN_PUBLIC rocksdb_t *wn_rocksdb_open_for_read_only(const rocksdb_options_t *opti
  * rocksdb_close(). */
 WN_PUBLIC void wn_rocksdb_close(struct wn_rocksdb *wn);
 
-/* As rocksdb_create_column_family(), with winnow's filters. */
+/* As rocksdb_create_column_family(), with winnow's filters. Its comparator may be refused
+ * (struct wn_rocksdb_options). */
 WN_PUBLIC rocksdb_column_family_handle_t *
 wn_rocksdb_create_column_family(struct wn_rocksdb *wn, const rocksdb_options_t *options,
 				const char *name, char **errptr);
@@ -172,15 +149,16 @@ wn_rocksdb_create_column_family(struct wn_rocksdb *wn, const rocksdb_options_t *
 WN_PUBLIC void wn_rocksdb_create(const char *path, const struct wn_rocksdb_options *given,
 				 struct wn_rocksdb **wnp, char **errptr);
 
-/* Put winnow's policy and its listener into these options, whose tables must be block-based. They
- * take the place of those that an earlier call put there: options serve one `wn` at a time. What
- * other databases that are opened with them do does not concern `wn`. Tables of a SstFileWriter
- * with these options have filters, which do not learn. */
+/* Put winnow's policy and its listener into these options, whose tables must be block-based, and
+ * whose comparator must not be one that is refused (struct wn_rocksdb_options). They take the place
+ * of those that an earlier call put there: options serve one `wn` at a time. What other databases
+ * that are opened with them do does not concern `wn`. Tables of a SstFileWriter with these options
+ * have filters, which do not learn. */
 WN_PUBLIC void wn_rocksdb_prepare(struct wn_rocksdb *wn, rocksdb_options_t *options,
 				  char **errptr);
 
 /* `db` and `family` are borrowed until detaching. `family` is one for winnow's use alone, with
- * wn_rocksdb_reversemap_options(); NULL: runs go into the directory beside the database, or to
+ * wn_rocksdb_reversemap_options(); NULL: key lists go into the directory beside the database, or to
  * memory if the options said so. */
 WN_PUBLIC void wn_rocksdb_attach(struct wn_rocksdb *wn, rocksdb_t *db,
 				 rocksdb_column_family_handle_t *family, char **errptr);
@@ -242,7 +220,7 @@ WN_PUBLIC void wn_rocksdb_drain(struct wn_rocksdb *wn);
  * ENOENT: the directory beside the database was removed or replaced while it was open. */
 WN_PUBLIC int wn_rocksdb_sync(struct wn_rocksdb *wn);
 
-WN_PUBLIC void wn_rocksdb_stats(struct wn_rocksdb *wn, struct wn_rocksdb_stats *statsp);
+WN_PUBLIC void wn_rocksdb_stats(struct wn_rocksdb *wn, struct wn_stats *statsp);
 
 /* The same as text, to be freed with free(): "winnow.stats", a name and a number a line;
  * "winnow.prometheus", as Prometheus reads it. NULL: no such property, or no memory. */

@@ -61,6 +61,13 @@ struct wn__table {
 	uint64_t lane_clean; /* all but the tags */
 };
 
+/* Slots for a number of keys at a load; never 0. */
+uint64_t wn__aqf_slots_for(uint64_t keys, double load);
+
+/* Are these parameters within the limits? */
+bool wn__aqf_shape_is_valid(uint64_t slots, unsigned remainder_bits, unsigned extension_bits,
+			    unsigned tag_bits);
+
 /* Fill in all but the two pointers. The parameters have been checked. */
 void wn__table_shape(struct wn__table *table, uint64_t slots, uint64_t blocks,
 		     unsigned remainder_bits, unsigned extension_bits, unsigned tag_bits,
@@ -263,6 +270,16 @@ WN__INLINE unsigned wn__extension_count(const struct wn__table *table,
 		count++;
 	}
 	return count;
+}
+
+/* A count of 1 has no digits; a greater one is kept less one, lowest digit first. */
+static inline unsigned wn__counter_digits(uint64_t count, unsigned slot_bits)
+{
+	unsigned digits = 0;
+
+	for (uint64_t rest = count - 1; rest; rest >>= slot_bits)
+		digits++;
+	return digits;
 }
 
 /* Are the extensions of the fingerprint at `place` those of this fraction? */

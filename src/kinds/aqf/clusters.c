@@ -1,4 +1,7 @@
 /* clusters.c - clusters of a quotient filter in a block. */
+#include <winnow/error.h>
+
+#include "aqf_bulk.h"
 #include "aqf_internal.h"
 
 /* The state of an open filter starts with its table. */

@@ -1,4 +1,4 @@
-/* kind.c - adaptive quotient filters in blocks: build, open, freeze, thaw.
+/* kind.c - adaptive quotient filters in blocks: build and open.
  *
  * A table builder has every hash, sorted: the filter is loaded in one pass, at full
  * load, and what is known to hurt (the negatives) is adapted against on the way: of
@@ -11,35 +11,37 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <winnow/aqf.h>
 #include <winnow/error.h>
 
 #include "base/alloc.h"
+#include "aqf_block.h"
+#include "aqf_bulk.h"
 #include "aqf_format.h"
 #include "aqf_internal.h"
+#include "aqf_small.h"
 #include "kinds/block_build.h"
 #include "kinds/kind.h"
-#include "learn/lessons.h"
+#include "kinds/shape.h"
 
 /* ---- options ------------------------------------------------------------ */
 
-enum { OPTION_REMAINDER_BITS, OPTION_LOAD, OPTION_BITS_PER_KEY };
-
 static const struct wn__option options[] = {
-	[OPTION_REMAINDER_BITS] = {"remainder_bits", WN__OPTION_INTEGER, WN_AQF_MIN_REMAINDER_BITS,
+	[WN__AQF_REMAINDER_BITS] = {"remainder_bits", WN__OPTION_INTEGER, WN_AQF_MIN_REMAINDER_BITS,
 				   WN_AQF_MAX_REMAINDER_BITS, 9},
-	[OPTION_LOAD] = {"load", WN__OPTION_REAL, 0.05, WN_AQF_MAX_LOAD, WN_AQF_MAX_LOAD},
+	[WN__AQF_LOAD] = {"load", WN__OPTION_REAL, 0.05, WN_AQF_MAX_LOAD, WN_AQF_MAX_LOAD},
 	/* Picks the remainder bits that fit; a block without extensions has 2.125
 	 * metadata bits a slot. */
-	[OPTION_BITS_PER_KEY] = {"bits_per_key", WN__OPTION_REAL, 4.4, 40, 0},
+	[WN__AQF_BITS_PER_KEY] = {"bits_per_key", WN__OPTION_REAL, 4.4, 40, 0},
 };
 
 static unsigned remainder_bits_of(const struct wn_config *config)
 {
 	double bits;
 
-	if (!config->given[OPTION_BITS_PER_KEY])
-		return (unsigned)config->values[OPTION_REMAINDER_BITS];
-	bits = floor(config->values[OPTION_BITS_PER_KEY] * config->values[OPTION_LOAD] - 2.125);
+	if (!config->given[WN__AQF_BITS_PER_KEY])
+		return (unsigned)config->values[WN__AQF_REMAINDER_BITS];
+	bits = floor(config->values[WN__AQF_BITS_PER_KEY] * config->values[WN__AQF_LOAD] - 2.125);
 	if (bits > WN_AQF_MAX_REMAINDER_BITS)
 		return WN_AQF_MAX_REMAINDER_BITS;
 	return bits < WN_AQF_MIN_REMAINDER_BITS ? 0 : (unsigned)bits;
@@ -47,7 +49,7 @@ static unsigned remainder_bits_of(const struct wn_config *config)
 
 static int check_config(const struct wn_config *config, char *message, size_t size)
 {
-	if (config->given[OPTION_BITS_PER_KEY] && config->given[OPTION_REMAINDER_BITS]) {
+	if (config->given[WN__AQF_BITS_PER_KEY] && config->given[WN__AQF_REMAINDER_BITS]) {
 		snprintf(message, size, "options 'bits_per_key' and 'remainder_bits' say the same "
 					"thing twice: give one of them");
 		return WN_ERR_OPTION;
@@ -55,8 +57,8 @@ static int check_config(const struct wn_config *config, char *message, size_t si
 	if (remainder_bits_of(config) == 0) {
 		snprintf(message, size,
 			 "option 'bits_per_key' is %g: at load %g at least %.2f are needed",
-			 config->values[OPTION_BITS_PER_KEY], config->values[OPTION_LOAD],
-			 (WN_AQF_MIN_REMAINDER_BITS + 2.125) / config->values[OPTION_LOAD]);
+			 config->values[WN__AQF_BITS_PER_KEY], config->values[WN__AQF_LOAD],
+			 (WN_AQF_MIN_REMAINDER_BITS + 2.125) / config->values[WN__AQF_LOAD]);
 		return WN_ERR_OPTION;
 	}
 	return 0;
@@ -146,7 +148,7 @@ static uint64_t measure_plain(const struct wn__build_input *input, uint64_t slot
 static int choose_shape(const struct wn__build_input *input, struct wn__table *table,
 			uint64_t *extensionsp)
 {
-	double load = input->config->values[OPTION_LOAD];
+	double load = input->config->values[WN__AQF_LOAD];
 	unsigned bits = remainder_bits_of(input->config);
 	uint64_t slots = wn__aqf_slots_for(input->key_count, load);
 	uint64_t end = 0;
@@ -193,7 +195,7 @@ static int load_extended(struct wn__loader *loader, const struct wn__build_input
 	return 0;
 }
 
-static uint64_t payload_size(const struct wn__table *table)
+uint64_t wn__aqf_payload_size(const struct wn__table *table)
 {
 	return wn__aqf_offsets_size(table->blocks) + table->blocks * table->block_words * 8;
 }
@@ -209,8 +211,8 @@ static void words_to_le(uint64_t *words, uint64_t count)
 #endif
 }
 
-static void put_params(unsigned char *to, const struct wn__table *table, uint64_t used,
-		       uint64_t counters)
+void wn__aqf_put_params(unsigned char *to, const struct wn__table *table, uint64_t used,
+			uint64_t counters)
 {
 	wn__aqf_params_put(to, &(struct wn__aqf_params){
 				       .remainder_bits = table->remainder_bits,
@@ -240,7 +242,7 @@ static int build(const struct wn__build_input *input, struct wn__block_writer *w
 	err = choose_shape(input, &table, &extensions);
 	if (err)
 		return err;
-	err = wn__block_begin(writer, input->tiny, payload_size(&table), &payload);
+	err = wn__block_begin(writer, wn__aqf_payload_size(&table), &payload);
 	if (err)
 		return err;
 	words = (uint64_t *)(void *)(payload + wn__aqf_offsets_size(table.blocks));
@@ -252,17 +254,11 @@ static int build(const struct wn__build_input *input, struct wn__block_writer *w
 		err = wn__loader_add_hashes(&loader, input->keys, input->key_count);
 	wn__loader_end(&loader);
 	words_to_le(words, table.blocks * table.block_words);
-	put_params(params, &table, input->key_count + extensions, 0);
+	wn__aqf_put_params(params, &table, input->key_count + extensions, 0);
 	return err;
 }
 
 /* ---- open --------------------------------------------------------------- */
-
-struct frozen {
-	struct wn__table table; /* first: the query functions get a pointer to it */
-	uint64_t used;
-	uint64_t counters;
-};
 
 static int refuse(const char **reasonp, const char *reason)
 {
@@ -272,7 +268,7 @@ static int refuse(const char **reasonp, const char *reason)
 
 /* The parameters fit each other and the payload's size: constant time. From here on
  * no query can leave the payload, whatever is in it. */
-static int read_params(const struct wn_block_info *info, struct frozen *frozen,
+static int read_params(const struct wn_block_info *info, struct wn__aqf_frozen *frozen,
 		       const char **reasonp)
 {
 	struct wn__aqf_params params = wn__aqf_params_get(info->params);
@@ -288,7 +284,7 @@ static int read_params(const struct wn_block_info *info, struct frozen *frozen,
 		return refuse(reasonp, "AdaptiveQF: number of blocks does not fit");
 	wn__table_shape(&frozen->table, params.slots, params.blocks, params.remainder_bits,
 			params.extension_bits, params.tag_bits, params.meta_words == 3);
-	if (payload_size(&frozen->table) != info->payload_size)
+	if (wn__aqf_payload_size(&frozen->table) != info->payload_size)
 		return refuse(reasonp, "AdaptiveQF: payload size does not fit the parameters");
 	if (params.used > params.blocks * 64 || params.used < info->key_count ||
 	    (params.meta_words == 2 && params.used != info->key_count))
@@ -312,7 +308,7 @@ static bool offset_fits(const struct wn__table *table, uint64_t block, uint64_t 
 }
 
 /* Walk the runs: sorted, within the table, offsets as they should be. */
-static int check_runs(const struct frozen *frozen, uint64_t key_count, const char **reasonp)
+static int check_runs(const struct wn__aqf_frozen *frozen, uint64_t key_count, const char **reasonp)
 {
 	const struct wn__table *table = &frozen->table;
 	struct wn__scan scan;
@@ -346,7 +342,8 @@ static int check_runs(const struct frozen *frozen, uint64_t key_count, const cha
 }
 
 /* No bits where no slot is in use: they would be counted as ends of runs. */
-static int check_strays(const struct frozen *frozen, uint64_t key_count, const char **reasonp)
+static int check_strays(const struct wn__aqf_frozen *frozen, uint64_t key_count,
+			const char **reasonp)
 {
 	const struct wn__table *table = &frozen->table;
 	uint64_t occupied = 0, ends = 0, extras = 0;
@@ -368,8 +365,8 @@ static int check_strays(const struct frozen *frozen, uint64_t key_count, const c
 	return 0;
 }
 
-static int open_frozen(const struct wn_block_info *info, enum wn_check check,
-		       struct frozen *frozen, const char **reasonp)
+int wn__aqf_open_frozen(const struct wn_block_info *info, enum wn_check check,
+			struct wn__aqf_frozen *frozen, const char **reasonp)
 {
 	int err = read_params(info, frozen, reasonp);
 
@@ -382,12 +379,12 @@ static int open_frozen(const struct wn_block_info *info, enum wn_check check,
 
 static int open_filter(struct wn_filter *filter, enum wn_check check, const char **reasonp)
 {
-	struct frozen *frozen = wn__calloc(1, sizeof(*frozen));
+	struct wn__aqf_frozen *frozen = wn__calloc(1, sizeof(*frozen));
 	int err;
 
 	if (!frozen)
 		return ENOMEM;
-	err = open_frozen(&filter->info, check, frozen, reasonp);
+	err = wn__aqf_open_frozen(&filter->info, check, frozen, reasonp);
 	if (err) {
 		free(frozen);
 		return err;
@@ -403,30 +400,25 @@ static void close_filter(struct wn_filter *filter)
 	free(filter->state);
 }
 
-/* What is learned after the build lives beside the block, never in it. */
-static int adapt(struct wn_filter *filter, struct wn_hash stored, struct wn_hash query,
-		 const struct wn_match *match)
+static void tell(struct wn_filter_info *infop, const char *name, double value)
 {
-	(void)filter;
-	(void)stored;
-	(void)query;
-	(void)match;
-	return WN_ERR_READONLY;
+	wn__add_fact(infop->facts, &infop->fact_count, name, value);
 }
 
 static void describe(const struct wn_filter *filter, struct wn_filter_info *infop)
 {
-	const struct frozen *frozen = filter->state;
+	const struct wn__aqf_frozen *frozen = filter->state;
 	const struct wn__table *table = &frozen->table;
 	uint64_t extras = frozen->used - infop->key_count;
 
-	infop->slots = table->slots;
-	infop->used_slots = frozen->used;
-	infop->extensions = extras > frozen->counters ? extras - frozen->counters : 0;
-	infop->remainder_bits = table->remainder_bits;
-	infop->load = (double)frozen->used / (double)table->slots;
 	infop->expected_fpr = -expm1(-(double)infop->key_count / (double)table->slots *
 				     ldexp(1, -(int)table->remainder_bits));
+	tell(infop, "remainder_bits", table->remainder_bits);
+	tell(infop, "slots", (double)table->slots);
+	tell(infop, "used_slots", (double)frozen->used);
+	tell(infop, "load", (double)frozen->used / (double)table->slots);
+	tell(infop, "extensions",
+	     extras > frozen->counters ? (double)(extras - frozen->counters) : 0);
 }
 
 static void get_shape(const struct wn_block_info *info, struct wn__shape *shapep)
@@ -447,7 +439,7 @@ const struct wn__kind wn__kind_aqf = {
 	.name = "aqf",
 	.options = options,
 	.option_count = sizeof(options) / sizeof(options[0]),
-	.learns = true,
+	.learns = WN__LEARNS_BY_LESSON,
 	.check_config = check_config,
 	.build = build,
 	.open = open_filter,
@@ -456,108 +448,7 @@ const struct wn__kind wn__kind_aqf = {
 	.query_batch = wn__frozen_batch_portable,
 	.shape = get_shape,
 	.query_from = query_from,
-	.adapt = adapt,
 	.describe = describe,
 	.clusters = wn__aqf_clusters,
+	.small = &wn__aqf_small_form,
 };
-
-/* ---- freeze and thaw ---------------------------------------------------- */
-
-/* Blocks up to the last that anything reaches into. */
-static uint64_t blocks_in_use(const struct wn_aqf *aqf)
-{
-	const struct wn__table *table = &aqf->table;
-	uint64_t blocks = table->blocks;
-
-	while (blocks > (table->slots + 63) / 64 &&
-	       wn__offset_byte(table, blocks - 1) == 0 &&
-	       wn__meta(table, blocks - 1, WN__OCCUPIEDS, true) == 0)
-		blocks--;
-	return blocks;
-}
-
-static void copy_words(const struct wn__table *from, const struct wn__table *to,
-		       unsigned char *words)
-{
-	uint32_t left_out = from->meta_words - to->meta_words;
-
-	for (uint64_t block = 0; block < to->blocks; block++) {
-		for (uint32_t at = 0; at < to->block_words; at++, words += 8) {
-			uint64_t index = block * from->block_words + at;
-
-			if (at >= to->meta_words)
-				index += left_out;
-			put_le64(words, wn__word(from, index, true));
-		}
-	}
-}
-
-int wn_aqf_freeze(const struct wn_aqf *aqf, const struct wn_secret *secret, void **blockp,
-		  size_t *sizep)
-{
-	unsigned char params[WN_BLOCK_PARAMS_SIZE] = {0};
-	struct wn__block_writer writer = {0};
-	struct wn_aqf_info info;
-	struct wn__table table;
-	unsigned char *payload;
-	int err;
-
-	*blockp = NULL;
-	*sizep = 0;
-	wn_aqf_describe(aqf, &info);
-	wn__table_shape(&table, info.slots, blocks_in_use(aqf), info.remainder_bits,
-			info.extension_bits, info.tag_bits, info.used_slots > info.fingerprints);
-	err = wn__block_begin(&writer, false, payload_size(&table), &payload);
-	if (err)
-		return err;
-	memcpy(payload, aqf->offsets, table.blocks);
-	copy_words(&aqf->table, &table, payload + wn__aqf_offsets_size(table.blocks));
-	put_params(params, &table, info.used_slots, info.counters);
-	err = wn__block_end(&writer, WN_KIND_AQF, params, info.fingerprints, secret);
-	if (err) {
-		wn__block_abandon(&writer);
-		return err;
-	}
-	*blockp = writer.block;
-	*sizep = writer.size;
-	return 0;
-}
-
-int wn_aqf_thaw(const void *block, size_t size, const struct wn_aqf_options *given,
-		struct wn_aqf **aqfp)
-{
-	struct wn_aqf_options wanted = given ? *given : (struct wn_aqf_options){0};
-	struct wn_block_info info;
-	struct frozen frozen;
-	struct wn__scan scan;
-	struct wn_aqf *aqf;
-	const char *reason;
-	int err;
-
-	*aqfp = NULL;
-	wanted.capacity = 1; /* the block says how many there are */
-	wanted.remainder_bits = 0;
-	wanted.tag_bits = 0;
-	err = wn__aqf_check_options(&wanted, &wanted);
-	if (!err)
-		err = wn_block_read(block, size, WN_CHECK_ALL, &info, &reason);
-	if (!err && info.kind != WN_KIND_AQF)
-		err = WN_ERR_MISMATCH;
-	if (!err)
-		err = open_frozen(&info, WN_CHECK_ALL, &frozen, &reason);
-	if (err)
-		return err;
-	err = wn__aqf_create_shape(frozen.table.slots, frozen.table.remainder_bits,
-				   frozen.table.extension_bits, frozen.table.tag_bits,
-				   wanted.load, wanted.adapt_load, &aqf);
-	if (err)
-		return err;
-	wn__scan_init(&scan, &frozen.table, false);
-	err = wn__aqf_load_scan(aqf, &scan);
-	if (err) {
-		wn_aqf_destroy(aqf);
-		return err;
-	}
-	*aqfp = aqf;
-	return 0;
-}

@@ -1,26 +1,58 @@
-/* small.c - building small filters, and asking them with care; see tiny.h. */
-#include <winnow/hash.h>
+/* small.c - the small form of the adaptive quotient filter; see aqf_small.h. */
+#include <math.h>
+#include <stdio.h>
 
-#include "base/secret.h"
-#include "base/sort.h"
+#include <winnow/error.h>
+
 #include "aqf_small.h"
 
-/* With fewer keys the fingerprints alone do not tell sets of keys apart; with so many more the
- * digest costs nothing. Between, two sets that differ in one key are told apart by chance and,
- * where it fails, by the salt. */
-#define FEW_KEYS 16
-#define MANY_KEYS 512
+/* ---- options ------------------------------------------------------------ */
+
+#define DEFAULT_REMAINDER 7
+#define MAX_BITS_PER_KEY 18
+/* A key takes its remainder and two and a third bits; the four bytes around come out of the last
+ * third, at 36 keys. */
+#define HUNDREDTHS_AROUND 234
+
+static unsigned remainder_bits_of(const struct wn_config *config)
+{
+	if (config->given[WN__AQF_REMAINDER_BITS])
+		return (unsigned)config->values[WN__AQF_REMAINDER_BITS];
+	if (config->given[WN__AQF_BITS_PER_KEY])
+		return ((unsigned)(100 * config->values[WN__AQF_BITS_PER_KEY] + 0.5) -
+			HUNDREDTHS_AROUND) / 100;
+	return DEFAULT_REMAINDER;
+}
+
+static int check_config(const struct wn_config *config, char *message, size_t size)
+{
+	const char *wrong = NULL;
+
+	/* The lower bounds are those of the options themselves. */
+	if (config->given[WN__AQF_LOAD])
+		wrong = "option 'load' has no meaning: small filters have no slots";
+	else if (config->given[WN__AQF_REMAINDER_BITS] &&
+		 config->values[WN__AQF_REMAINDER_BITS] > WN__AQF_SMALL_MAX_REMAINDER)
+		wrong = "option 'remainder_bits' is at most 16 in small filters";
+	else if (config->given[WN__AQF_BITS_PER_KEY] &&
+		 config->values[WN__AQF_BITS_PER_KEY] > MAX_BITS_PER_KEY)
+		wrong = "option 'bits_per_key' is at most 18 in small filters";
+	if (!wrong)
+		return 0;
+	snprintf(message, size, "%s", wrong);
+	return WN_ERR_OPTION;
+}
 
 /* ---- asking with care --------------------------------------------------- */
 
 /* The bit where the bucket's first key would stand; 0: the filter is damaged. */
-static size_t find_start(const struct wn__small *tiny, uint32_t bucket)
+static size_t find_start(const struct wn__aqf_small *small, uint32_t bucket)
 {
-	size_t first = 8 * tiny->unary_at, bit = first, end = 8 * tiny->end;
+	size_t bit = 8 * small->unary_at, end = 8 * small->end;
 	uint32_t left = bucket + 1; /* 0s to pass */
 
 	while (bit < end) {
-		uint64_t word = ~wn__small_load(tiny, bit / 8) >> bit % 8;
+		uint64_t word = ~wn__aqf_small_load(small, bit / 8) >> bit % 8;
 		unsigned count = wn__popcount(word);
 
 		if (left <= count) {
@@ -33,106 +65,103 @@ static size_t find_start(const struct wn__small *tiny, uint32_t bucket)
 	return 0;
 }
 
-bool wn__small_find_bucket(const struct wn__small *tiny, uint32_t bucket, uint32_t *firstp,
-			  uint32_t *countp)
+static bool get_bit(const struct wn__aqf_small *small, size_t bit)
 {
-	size_t start = find_start(tiny, bucket), end = 8 * tiny->end, bit = start;
+	return small->bytes[bit / 8] >> bit % 8 & 1;
+}
+
+/* Which keys are in the bucket? False: the filter is damaged. */
+static bool find_bucket(const struct wn__aqf_small *small, uint32_t bucket, uint32_t *firstp,
+			uint32_t *countp)
+{
+	size_t start = find_start(small, bucket), end = 8 * small->end, bit = start;
 
 	*firstp = *countp = 0;
 	if (start == 0)
 		return false;
-	while (bit < end && tiny->bytes[bit / 8] >> bit % 8 & 1)
+	while (bit < end && get_bit(small, bit))
 		bit++;
 	if (bit >= end)
 		return false;
-	*firstp = (uint32_t)(start - 8 * tiny->unary_at - bucket - 1);
+	*firstp = (uint32_t)(start - 8 * small->unary_at - bucket - 1);
 	*countp = (uint32_t)(bit - start);
 	/* The remainders must not reach into the 0s and 1s. */
-	return ((uint64_t)*firstp + *countp) * tiny->remainder_bits <= end - bit;
+	return ((uint64_t)*firstp + *countp) * small->remainder_bits <= end - bit;
 }
 
-static uint64_t get_remainder(const struct wn__small *tiny, uint32_t index)
+static uint64_t get_remainder(const struct wn__aqf_small *small, uint32_t index)
 {
-	size_t at = 8 * tiny->end - ((size_t)index + 1) * tiny->remainder_bits;
+	size_t at = 8 * small->end - ((size_t)index + 1) * small->remainder_bits;
 
-	return wn__small_load(tiny, at / 8) >> at % 8 & wn__lower_bits(tiny->remainder_bits);
+	return wn__aqf_small_load(small, at / 8) >> at % 8 & wn__lower_bits(small->remainder_bits);
 }
 
-int wn__small_matches(const struct wn__small *tiny, struct wn_hash query, uint32_t *indexes,
-		     int room)
+bool wn__aqf_small_search(const struct wn__aqf_small *small, struct wn_hash query)
 {
-	wn__u128 product = (wn__u128)query.hi * tiny->buckets;
-	uint64_t remainder = (uint64_t)product >> (64 - tiny->remainder_bits);
+	wn__u128 product = (wn__u128)query.hi * small->buckets;
+	uint64_t remainder = (uint64_t)product >> (64 - small->remainder_bits);
 	uint32_t first, count;
-	int found = 0;
 
-	if (!wn__small_find_bucket(tiny, (uint32_t)(product >> 64), &first, &count))
-		return -1;
-	for (uint32_t i = 0; i < count; i++) {
-		if (get_remainder(tiny, first + i) != remainder)
-			continue;
-		if (found < room)
-			indexes[found] = first + i;
-		found++;
-	}
-	return found;
+	if (!find_bucket(small, (uint32_t)(product >> 64), &first, &count))
+		return true;
+	for (uint32_t i = 0; i < count; i++)
+		if (get_remainder(small, first + i) == remainder)
+			return true;
+	return false;
 }
 
-bool wn__small_check(const struct wn__small *tiny, uint32_t *countp)
-{
-	uint32_t first, count, keys = 0;
+/* ---- asking ------------------------------------------------------------- */
 
-	*countp = 0;
-	for (uint32_t bucket = 0; bucket < tiny->buckets; bucket++) {
-		if (!wn__small_find_bucket(tiny, bucket, &first, &count) || first != keys)
-			return false;
-		keys += count;
-		for (uint32_t i = 1; i < count; i++)
-			if (get_remainder(tiny, first + i - 1) > get_remainder(tiny, first + i))
-				return false;
-	}
-	*countp = keys;
-	return true;
+WN__INLINE bool ask(const unsigned char *bytes, size_t size, struct wn_hash hash, bool fast)
+{
+	enum wn__aqf_small_answer answer;
+	struct wn__aqf_small small;
+
+	if (WN__UNLIKELY(!wn__aqf_small_open(bytes, size, &small)))
+		return true;
+	answer = wn__aqf_small_ask(&small, hash, fast);
+	if (WN__UNLIKELY(answer == WN__AQF_SMALL_UNSURE))
+		return wn__aqf_small_search(&small, hash);
+	return answer == WN__AQF_SMALL_MAYBE;
 }
 
-struct wn__small_id wn__small_id(const unsigned char *bytes, size_t size)
+static bool query(const unsigned char *bytes, size_t size, struct wn_hash hash)
 {
-	XXH128_hash_t hash = XXH3_128bits(bytes, size);
+	return ask(bytes, size, hash, false);
+}
 
-	/* 0 is what an empty place of a table has. */
-	return (struct wn__small_id){.lo = hash.low64 ? hash.low64 : 1, .hi = hash.high64};
+WN__TARGET_FAST static bool query_fast(const unsigned char *bytes, size_t size,
+				       struct wn_hash hash)
+{
+	return ask(bytes, size, hash, true);
 }
 
 /* ---- building ----------------------------------------------------------- */
 
-static bool has_digest(uint32_t count)
-{
-	return count < FEW_KEYS || count >= MANY_KEYS;
-}
-
 static bool fits(uint32_t count, unsigned remainder_bits, size_t payload)
 {
-	uint32_t buckets = wn__small_buckets(payload, remainder_bits);
+	uint32_t buckets = wn__aqf_small_buckets(payload, remainder_bits);
 
 	return buckets > 0 && (uint64_t)count * (remainder_bits + 1) + buckets + 1 +
-					      8 * wn__small_directory_size(buckets) <=
+					      8 * wn__aqf_small_directory_size(buckets) <=
 				      8 * (uint64_t)payload;
 }
 
-size_t wn__small_size(uint32_t count, unsigned remainder_bits)
+static size_t size_of(const struct wn_config *config, uint32_t count)
 {
-	size_t around = WN__SMALL_FRONT + (has_digest(count) ? WN__SMALL_DIGEST_SIZE : 0) + 1;
-	size_t payload;
+	unsigned bits = remainder_bits_of(config);
+	size_t payload, size;
 
-	if (count == 0 || count > WN__SMALL_MAX_KEYS || remainder_bits == 0 ||
-	    remainder_bits > WN__SMALL_MAX_REMAINDER)
-		return 0;
 	/* Keys and four thirds of a bit a key for the buckets; then what the directory wants. */
-	payload = ((size_t)count * (3 * remainder_bits + 7)) / 24 + 1;
+	payload = ((size_t)count * (3 * bits + 7)) / 24 + 1;
 	payload -= payload > 2 ? 1 : 0;
-	while (!fits(count, remainder_bits, payload) || payload + around < WN__SMALL_LEAST_SIZE)
+	while (!fits(count, bits, payload))
 		payload++;
-	return payload + around;
+	/* The least size gives more room; if a little more of it does not fit, much more does. */
+	size = wn__small_size_around(payload);
+	while (!fits(count, bits, wn__small_payload(size)))
+		size++;
+	return size;
 }
 
 /* The bits must be 0 before. */
@@ -142,86 +171,150 @@ static void put_bits(unsigned char *bytes, size_t at, uint64_t value, unsigned w
 		bytes[(at + i) / 8] |= (unsigned char)((value >> i & 1) << (at + i) % 8);
 }
 
-/* Before the block's first bucket stand `keys` keys. */
-static void put_directory(unsigned char *bytes, uint32_t buckets, uint32_t block, uint32_t keys)
+/* What the directory's byte says if `keys` keys stand before the block's first bucket. */
+static int directory_byte(uint32_t block, uint32_t keys)
 {
-	int64_t difference = (int64_t)keys - (int64_t)block * WN__SMALL_EXPECTED;
+	int64_t difference = (int64_t)keys - (int64_t)block * WN__AQF_SMALL_EXPECTED;
 
-	if (buckets > WN__SMALL_SMALL_DIRECTORY) {
-		put_le32(bytes + WN__SMALL_FRONT + 4 * (block - 1), keys);
-		return;
-	}
-	if (difference < -127 || difference > 127)
-		difference = WN__SMALL_UNKNOWN;
-	bytes[WN__SMALL_FRONT + block - 1] = (unsigned char)difference;
+	return difference < -127 || difference > 127 ? WN__AQF_SMALL_UNKNOWN : (int)difference;
 }
 
-static void put_keys(const struct wn__small_parts *parts, const struct wn__small *tiny,
+static void put_directory(const struct wn__aqf_small *small, unsigned char *bytes, uint32_t block,
+			  uint32_t keys)
+{
+	unsigned char *directory = bytes + small->start;
+
+	if (small->buckets > WN__AQF_SMALL_BYTE_DIRECTORY)
+		put_le32(directory + 4 * (size_t)(block - 1), keys);
+	else
+		directory[block - 1] = (unsigned char)directory_byte(block, keys);
+}
+
+static void put_keys(const struct wn__small_input *input, const struct wn__aqf_small *small,
 		     unsigned char *bytes)
 {
-	size_t bit = 8 * tiny->unary_at + 1;
+	unsigned width = small->remainder_bits;
+	size_t bit = 8 * small->unary_at + 1;
 	uint32_t key = 0;
 
-	for (uint32_t bucket = 0; bucket < tiny->buckets; bucket++) {
+	for (uint32_t bucket = 0; bucket < small->buckets; bucket++) {
 		if (bucket && bucket % 64 == 0)
-			put_directory(bytes, tiny->buckets, bucket / 64, key);
-		for (; key < parts->count; key++) {
-			wn__u128 product = (wn__u128)parts->hashes[key].hi * tiny->buckets;
+			put_directory(small, bytes, bucket / 64, key);
+		for (; key < input->key_count; key++) {
+			wn__u128 product = (wn__u128)input->keys[key].hi * small->buckets;
 
 			if ((uint32_t)(product >> 64) != bucket)
 				break;
 			put_bits(bytes, bit++, 1, 1);
-			put_bits(bytes,
-				 8 * tiny->end - ((size_t)key + 1) * parts->remainder_bits,
-				 (uint64_t)product >> (64 - parts->remainder_bits),
-				 parts->remainder_bits);
+			put_bits(bytes, 8 * small->end - ((size_t)key + 1) * width,
+				 (uint64_t)product >> (64 - width), width);
 		}
 		bit++;
 	}
 }
 
-void wn__small_build(const struct wn__small_parts *parts, unsigned char *bytes, size_t size)
+/* Negatives are not heeded: what such a filter gets wrong it learns. */
+static size_t build(const struct wn__small_input *input, unsigned char *bytes, size_t size,
+		    unsigned *lastp)
 {
-	struct wn__small_id digest = wn__small_keys_digest(parts->hashes, parts->count);
-	uint32_t front = (parts->secret_id & WN__SMALL_SECRET_MASK) |
-			 (parts->frozen ? WN__SMALL_FROZEN : 0);
-	unsigned salt = (unsigned)(parts->salt + digest.hi) % WN__SMALL_SALTS;
-	struct wn__small tiny;
+	struct wn__aqf_small small;
 
-	memset(bytes, 0, size);
-	bytes[0] = (unsigned char)front;
-	bytes[1] = (unsigned char)(front >> 8);
-	bytes[2] = (unsigned char)(front >> 16);
-	bytes[size - 1] = (unsigned char)(WN__SMALL_LAST | salt << 4 | (parts->remainder_bits - 1));
-	if (has_digest(parts->count)) {
-		bytes[size - 1] |= WN__SMALL_DIGESTED;
-		put_le64(bytes + size - 1 - WN__SMALL_DIGEST_SIZE, digest.lo);
+	*lastp = remainder_bits_of(input->config) - 1;
+	bytes[size - 1] = (unsigned char)(WN__SMALL_LAST | *lastp);
+	if (wn__aqf_small_open(bytes, size, &small))
+		put_keys(input, &small, bytes);
+	return 0;
+}
+
+/* ---- for tools ---------------------------------------------------------- */
+
+static bool directory_fits(const struct wn__aqf_small *small, uint32_t block, uint32_t keys)
+{
+	const unsigned char *directory = small->bytes + small->start;
+
+	if (small->buckets > WN__AQF_SMALL_BYTE_DIRECTORY)
+		return get_le32(directory + 4 * (size_t)(block - 1)) == keys;
+	return (signed char)directory[block - 1] == directory_byte(block, keys);
+}
+
+/* One walk over the 0s and 1s: each bucket's keys, where its 1s end, what the directory says. */
+static bool check_buckets(const struct wn__aqf_small *small, uint32_t *countp, size_t *bitp)
+{
+	size_t bit = 8 * small->unary_at, end = 8 * small->end;
+	uint32_t keys = 0;
+
+	if (get_bit(small, bit++))
+		return false;
+	for (uint32_t bucket = 0; bucket < small->buckets; bucket++) {
+		uint32_t first = keys;
+
+		if (bucket && bucket % 64 == 0 && !directory_fits(small, bucket / 64, keys))
+			return false;
+		for (; bit < end && get_bit(small, bit); bit++) {
+			if ((uint64_t)++keys * small->remainder_bits > end - bit)
+				return false;
+			if (keys - first > 1 &&
+			    get_remainder(small, keys - 2) > get_remainder(small, keys - 1))
+				return false;
+		}
+		if (bit++ >= end)
+			return false;
 	}
-	if (wn__small_open(bytes, size, &tiny))
-		put_keys(parts, &tiny, bytes);
+	*countp = keys;
+	*bitp = bit;
+	return true;
 }
 
-struct wn__small_id wn__small_keys_digest(const struct wn_hash *hashes, size_t count)
+bool wn__aqf_small_check(const struct wn__aqf_small *small, uint32_t *countp)
 {
-	XXH128_hash_t hash = XXH3_128bits(hashes, count * sizeof(*hashes));
+	size_t bit, remainders_at;
+	uint32_t keys;
 
-	return (struct wn__small_id){.lo = hash.low64, .hi = hash.high64};
+	*countp = 0;
+	if (!check_buckets(small, &keys, &bit))
+		return false;
+	remainders_at = 8 * small->end;
+	if ((uint64_t)keys * small->remainder_bits > remainders_at - bit)
+		return false;
+	for (remainders_at -= (size_t)keys * small->remainder_bits; bit < remainders_at; bit++)
+		if (get_bit(small, bit))
+			return false;
+	*countp = keys;
+	return true;
 }
 
-uint32_t wn__small_secret_id(const struct wn_secret *secret)
+static void tell(struct wn__small_info *infop, const char *name, double value)
 {
-	return (uint32_t)XXH3_64bits_withSeed(wn_secret_seed(secret), WN_SEED_SIZE, 1) &
-	       WN__SMALL_SECRET_MASK;
+	wn__add_fact(infop->facts, &infop->fact_count, name, value);
 }
 
-size_t wn__small_sort(struct wn_hash *hashes, size_t count)
+static bool describe(const unsigned char *bytes, size_t size, struct wn__small_info *infop)
 {
-	size_t kept = 0;
+	struct wn__aqf_small small;
+	uint32_t keys;
+	double load;
 
-	if (wn__sort_hashes(hashes, count) != 0)
-		return 0;
-	for (size_t i = 0; i < count; i++)
-		if (kept == 0 || wn_hash_compare(hashes[kept - 1], hashes[i]) != 0)
-			hashes[kept++] = hashes[i];
-	return kept;
+	*infop = (struct wn__small_info){0};
+	if (!wn__aqf_small_open(bytes, size, &small) || !wn__aqf_small_check(&small, &keys) ||
+	    keys == 0)
+		return false;
+	load = (double)keys / small.buckets;
+	infop->key_count = keys;
+	infop->counts_keys = true;
+	infop->bits_per_key = 8 * (double)size / keys;
+	infop->expected_fpr = load * ldexp(1, -(int)small.remainder_bits);
+	tell(infop, "remainder_bits", small.remainder_bits);
+	tell(infop, "slots", small.buckets);
+	tell(infop, "used_slots", keys);
+	tell(infop, "load", load);
+	return true;
 }
+
+const struct wn__small_form wn__aqf_small_form = {
+	.check_config = check_config,
+	.size = size_of,
+	.build = build,
+	.query = query,
+	.query_fast = query_fast,
+	.describe = describe,
+};

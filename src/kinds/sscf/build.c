@@ -52,18 +52,6 @@ struct builder {
 
 /* ---- whom to serve ------------------------------------------------------ */
 
-static void class_costs(const struct wn__build_input *input, struct wn__sscf_costs *costs)
-{
-	memset(costs, 0, sizeof(*costs));
-	for (size_t i = 0; i < input->negative_count; i++) {
-		double cost = input->costs ? input->costs[i] : 1;
-		unsigned at = wn__sscf_cost_class(cost);
-
-		costs->count[at]++;
-		costs->sum[at] += cost;
-	}
-}
-
 static int pick_served(struct builder *builder, const struct wn__sscf_choice *choice)
 {
 	const struct wn__build_input *input = builder->input;
@@ -111,7 +99,7 @@ static int choose(struct builder *builder, struct wn__sscf_costs *costs)
 		return WN_ERR_INVALID;
 	shape = wn__sscf_choose_shape((uint64_t)bits, keys, hashes);
 	if (input->negative_count > 0 && input->negative_count <= UINT32_MAX) {
-		class_costs(input, costs);
+		wn__sscf_class_costs(input->costs, input->negative_count, costs);
 		choice = wn__sscf_choose_vulnerable(costs, keys, bits_per_key, shape.rate,
 						    shape.hashes, MODULATOR_BITS,
 						    option(input, WN__SSCF_LISTED_SHARE),
@@ -591,8 +579,8 @@ int wn__sscf_build(const struct wn__build_input *input, struct wn__block_writer 
 		err = choose(&builder, costs);
 	free(costs);
 	if (!err)
-		err = wn__block_begin(writer, input->tiny,
-				      wn__sscf_payload_size(&builder.frozen.params), &payload);
+		err = wn__block_begin(writer, wn__sscf_payload_size(&builder.frozen.params),
+				      &payload);
 	if (!err)
 		err = fill(&builder, payload);
 	if (!err)

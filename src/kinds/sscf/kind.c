@@ -14,6 +14,7 @@
 
 #include "base/alloc.h"
 #include "sscf_frozen.h"
+#include "sscf_small.h"
 #include "sscf_theory.h"
 
 static const struct wn__option options[] = {
@@ -46,8 +47,10 @@ static bool is_shape_valid(const struct wn__sscf_params *params)
 	       params->modulated <= params->modulator_cells;
 }
 
-int wn__sscf_frozen_read(const struct wn_block_info *info, struct wn__sscf_frozen *frozen,
-			 const char **reasonp)
+/* The parameters fit each other and the payload's size; fills `frozen`. Constant time.
+ * From here on no query can leave the payload. */
+static int read_frozen(const struct wn_block_info *info, struct wn__sscf_frozen *frozen,
+		       const char **reasonp)
 {
 	struct wn__sscf_params params = wn__sscf_params_get(info->params);
 	uint64_t cells_size;
@@ -121,7 +124,7 @@ static int open_filter(struct wn_filter *filter, enum wn_check check, const char
 
 	if (!frozen)
 		return ENOMEM;
-	err = wn__sscf_frozen_read(&filter->info, frozen, reasonp);
+	err = read_frozen(&filter->info, frozen, reasonp);
 	if (!err && check == WN_CHECK_ALL)
 		err = check_payload(frozen, filter->info.key_count, reasonp);
 	if (err) {
@@ -139,17 +142,6 @@ static void close_filter(struct wn_filter *filter)
 	free(filter->state);
 }
 
-/* The block's bytes never change; lessons lie beside it. */
-static int adapt(struct wn_filter *filter, struct wn_hash stored, struct wn_hash query,
-		 const struct wn_match *match)
-{
-	(void)filter;
-	(void)stored;
-	(void)query;
-	(void)match;
-	return WN_ERR_READONLY;
-}
-
 /* Of the queries whose cells are all set but one, some find a function that stands in. */
 static double second_round(const struct wn__sscf_params *params, double set_share)
 {
@@ -158,24 +150,30 @@ static double second_round(const struct wn__sscf_params *params, double set_shar
 	return params->hashes * (1 - set_share) * params->modulated / params->modulator_cells;
 }
 
+static void tell(struct wn_filter_info *infop, const char *name, double value)
+{
+	wn__add_fact(infop->facts, &infop->fact_count, name, value);
+}
+
 static void describe(const struct wn_filter *filter, struct wn_filter_info *infop)
 {
 	const struct wn__sscf_frozen *frozen = filter->state;
 	const struct wn__sscf_params *params = &frozen->params;
 	double keys = (double)infop->key_count;
-	double set_share;
+	double cells = (double)((uint64_t)params->blocks * params->block_cells);
+	double set = (double)count_bits(frozen->cells, wn__sscf_cells_size(params));
 
-	infop->slots = (uint64_t)params->blocks * params->block_cells;
-	infop->used_slots = count_bits(frozen->cells, wn__sscf_cells_size(params));
-	infop->extensions = params->modulated;
-	set_share = (double)infop->used_slots / (double)infop->slots;
-	infop->expected_fpr = pow(set_share, params->hashes);
+	infop->expected_fpr = pow(set / cells, params->hashes);
 	if (params->blocks > 1 && infop->key_count > 0)
 		infop->expected_fpr = wn__sscf_blocked_rate(keys / params->blocks,
 							    params->block_cells, params->hashes);
-	infop->expected_fpr *= 1 + second_round(params, set_share);
+	infop->expected_fpr *= 1 + second_round(params, set / cells);
 	if (infop->expected_fpr > 1)
 		infop->expected_fpr = 1;
+	tell(infop, "slots", cells);
+	tell(infop, "used_slots", set);
+	tell(infop, "load", set / cells);
+	tell(infop, "extensions", params->modulated);
 }
 
 const struct wn__kind wn__kind_sscf = {
@@ -183,13 +181,13 @@ const struct wn__kind wn__kind_sscf = {
 	.name = "sscf",
 	.options = options,
 	.option_count = sizeof(options) / sizeof(options[0]),
-	.learns = true,
+	.learns = WN__LEARNS_BY_LESSON,
 	.wants_costs = true,
 	.build = wn__sscf_build,
 	.open = open_filter,
 	.close = close_filter,
 	.query = wn__sscf_query,
 	.query_batch = wn__sscf_query_batch,
-	.adapt = adapt,
 	.describe = describe,
+	.small = &wn__sscf_small_form,
 };

@@ -32,8 +32,9 @@ static bool is_first_sealed_empty(const struct wn__sscf_frozen *frozen, struct w
 	return false;
 }
 
-bool __attribute__((noinline)) wn__sscf_second_round(const struct wn__sscf_frozen *frozen,
-						     struct wn_hash hash)
+/* The second round: one initial cell is empty. For a hash that has been varied. */
+static bool __attribute__((noinline)) second_round(const struct wn__sscf_frozen *frozen,
+						   struct wn_hash hash)
 {
 	const struct wn__sscf_params *params = &frozen->params;
 	uint64_t cell;
@@ -78,7 +79,7 @@ WN__INLINE bool ask(const struct wn__sscf_frozen *frozen, struct wn_hash given, 
 		empty += count_empty(frozen, hash, block, i, i + 1);
 	if (empty != 1)
 		return empty == 0;
-	return wn__sscf_second_round(frozen, hash);
+	return second_round(frozen, hash);
 }
 
 WN__INLINE void fetch(const struct wn__sscf_frozen *frozen, struct wn_hash given, unsigned hashes)

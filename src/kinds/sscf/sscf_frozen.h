@@ -29,15 +29,7 @@ wn__query_batch_fn *wn__sscf_batch_for(unsigned hashes);
 wn__query_fn wn__sscf_query;             /* any number */
 wn__query_batch_fn wn__sscf_query_batch; /* any number */
 
-/* The second round: one initial cell is empty. For a hash that has been varied. */
-bool wn__sscf_second_round(const struct wn__sscf_frozen *frozen, struct wn_hash hash);
-
-/* The parameters fit each other and the payload's size; fills `frozen`. Constant time.
- * From here on no query can leave the payload. */
-int wn__sscf_frozen_read(const struct wn_block_info *info, struct wn__sscf_frozen *frozen,
-			 const char **reasonp);
-
-/* The options of the kind (sscf_kind.c), as build() reads them. */
+/* The options of the kind (kind.c), as build() reads them. */
 enum wn__sscf_option {
 	WN__SSCF_BITS_PER_KEY,
 	WN__SSCF_VULNERABLE_SHARE,

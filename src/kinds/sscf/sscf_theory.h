@@ -79,6 +79,9 @@ struct wn__sscf_costs {
 /* The class of a cost, above 0; a higher class costs more. Four to a doubling. */
 unsigned wn__sscf_cost_class(double cost);
 
+/* Sort `count` costs into their classes; NULL: each of them is 1. */
+void wn__sscf_class_costs(const double *given, size_t count, struct wn__sscf_costs *costs);
+
 struct wn__sscf_choice {
 	uint64_t vulnerable;      /* so many, the costliest, */
 	unsigned cost_class;      /* all above this class and some of it */

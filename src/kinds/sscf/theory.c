@@ -1,5 +1,6 @@
 /* theory.c - parameters of seesaw counting filters by formula. */
 #include <math.h>
+#include <string.h>
 
 #include "sscf_format.h"
 #include "sscf_theory.h"
@@ -250,6 +251,18 @@ unsigned wn__sscf_cost_class(double cost)
 	if (exponent >= LEAST_EXPONENT + WN__SSCF_COST_CLASSES / 4)
 		return WN__SSCF_COST_CLASSES - 1;
 	return (unsigned)(exponent - LEAST_EXPONENT) * 4 + (unsigned)((fraction - 0.5) * 8);
+}
+
+void wn__sscf_class_costs(const double *given, size_t count, struct wn__sscf_costs *costs)
+{
+	memset(costs, 0, sizeof(*costs));
+	for (size_t i = 0; i < count; i++) {
+		double cost = given ? given[i] : 1;
+		unsigned at = wn__sscf_cost_class(cost);
+
+		costs->count[at]++;
+		costs->sum[at] += cost;
+	}
 }
 
 /* With v vulnerable keys served, v * rate functions are modulated. That raises the rate

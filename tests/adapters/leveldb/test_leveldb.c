@@ -63,7 +63,7 @@ START_TEST(every_answer_is_right_through_a_databases_life)
 	}
 	ck_assert_uint_gt(db_stats(&db).filters_built, end / 200);
 	ck_assert_uint_eq(db_stats(&db).filters_given_up, 0);
-	ck_assert_uint_eq(db_stats(&db).foreign_filters, 0);
+	ck_assert_uint_eq(db_stats(&db).readers_refused, 0);
 	db_close(&db);
 }
 END_TEST
@@ -147,7 +147,7 @@ START_TEST(bloom_filters_of_old_tables_keep_working)
 {
 	struct db_setup stock = {.name = "old", .filter = "bloom"}, ours = {.name = "old"};
 	struct db db = db_open(&stock);
-	struct wn_leveldb_stats stats;
+	struct wn_stats stats;
 
 	db_put(&db, 0, 40000);
 	db_compact(&db);
@@ -157,7 +157,9 @@ START_TEST(bloom_filters_of_old_tables_keep_working)
 	stats = db_stats(&db);
 	ck_assert_uint_gt(stats.filter_queries, 15000);
 	ck_assert_uint_lt(stats.positives, stats.filter_queries / 20);
-	ck_assert_uint_eq(stats.foreign_filters, 0);
+	/* One in 1,024 is taken for a damaged filter of ours, and says "maybe" (kinds/small.h): of
+	 * some 500 often one, which is asked 38 times. */
+	ck_assert_uint_le(stats.readers_refused, stats.filter_queries / 50);
 	db_close(&db);
 }
 END_TEST
@@ -174,13 +176,13 @@ START_TEST(without_the_secret_filters_say_maybe)
 	nftw(test_path("secretless.winnow"), remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 	db = db_open(&setup);
 	db_expect_right(&db, 0, 20000);
-	ck_assert_uint_eq(db_stats(&db).foreign_filters, 0);
+	ck_assert_uint_eq(db_stats(&db).readers_refused, 0);
 	db_close(&db);
 	nftw(test_path("secretless.winnow"), remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 	ck_assert_int_eq(unlink(test_path("secretless/winnow.secret")), 0);
 	db = db_open(&setup);
 	db_expect_right(&db, 0, 20000);
-	ck_assert_uint_gt(db_stats(&db).foreign_filters, 0);
+	ck_assert_uint_gt(db_stats(&db).readers_refused, 0);
 	db_put(&db, 20000, 30000);
 	db_compact(&db);
 	db_expect_right(&db, 0, 30000);
@@ -197,7 +199,7 @@ START_TEST(options_are_checked)
 	leveldb_filterpolicy_destroy(policy);
 	ck_assert_int_eq(wn_leveldb_filterpolicy("aqf:remainder_bits=17", NULL, message,
 						 sizeof(message), &policy), WN_ERR_OPTION);
-	ck_assert_ptr_nonnull(strstr(message, "1 to 16"));
+	ck_assert_ptr_nonnull(strstr(message, "at most 16 in small filters"));
 	ck_assert_ptr_null(policy);
 	ck_assert_int_eq(wn_leveldb_filterpolicy("bloom", NULL, NULL, 0, &policy), WN_ERR_OPTION);
 }
@@ -247,7 +249,7 @@ static void check_passes(const struct db_setup *setup, uint64_t stored, uint64_t
 	third = db_ask_absent(&db, 0, absent);
 	fprintf(stderr, ", reopened %" PRIu64 "\n", third);
 	expect(third <= first / 100);
-	ck_assert_uint_eq(db_stats(&db).map_misses, 0);
+	ck_assert_uint_eq(db_stats(&db).reversemap_misses, 0);
 	db_expect_right(&db, 0, 2 * stored);
 	db_close(&db);
 }
@@ -265,7 +267,7 @@ START_TEST(a_false_positive_is_paid_for_once)
 }
 END_TEST
 
-START_TEST(packs_go_with_their_tables)
+START_TEST(key_lists_go_with_their_tables)
 {
 	struct db_setup setup = {.name = "retire"};
 	struct db db = db_open(&setup);
@@ -274,21 +276,23 @@ START_TEST(packs_go_with_their_tables)
 		db_put(&db, 0, 20000);
 		db_compact(&db);
 		db_ask_absent(&db, 0, 5000);
-		ck_assert_uint_eq(count_files("retire.winnow", ".pack"),
+		wn_leveldb_drain(db.wn);
+		ck_assert_uint_eq(count_files("retire.winnow", ".run"),
 				  count_files("retire", ".ldb"));
 	}
 	for (uint64_t number = 0; number < 20000; number += 2)
 		db_delete(&db, number);
 	db_compact(&db);
+	wn_leveldb_drain(db.wn);
 	ck_assert_uint_eq(count_files("retire", ".ldb"), 0);
-	ck_assert_uint_eq(count_files("retire.winnow", ".pack"), 0);
+	ck_assert_uint_eq(count_files("retire.winnow", ".run"), 0);
 	ck_assert_uint_eq(db_stats(&db).lessons, 0);
 	ck_assert_uint_eq(db_stats(&db).reversemap_bytes, 0);
 	db_close(&db);
 }
 END_TEST
 
-START_TEST(packs_that_were_missed_are_swept)
+START_TEST(key_lists_that_were_missed_are_swept)
 {
 	struct db_setup setup = {.name = "sweep"}, stock = {.name = "sweep", .filter = "bloom"};
 	struct db db = db_open(&setup);
@@ -296,13 +300,14 @@ START_TEST(packs_that_were_missed_are_swept)
 	db_put(&db, 0, 20000);
 	db_compact(&db);
 	db_close(&db);
-	ck_assert_uint_gt(count_files("sweep.winnow", ".pack"), 0);
+	ck_assert_uint_gt(count_files("sweep.winnow", ".run"), 0);
 	db = db_open(&stock);
 	db_put(&db, 0, 20000);
 	db_compact(&db);
 	db_close(&db);
 	db = db_open(&setup);
-	ck_assert_uint_eq(count_files("sweep.winnow", ".pack"), 0);
+	wn_leveldb_drain(db.wn);
+	ck_assert_uint_eq(count_files("sweep.winnow", ".run"), 0);
 	db_expect_right(&db, 0, 20000);
 	db_close(&db);
 }
@@ -345,7 +350,10 @@ static void find_table(const char *name, char *path, size_t size)
 
 START_TEST(a_second_name_of_a_live_table_is_not_written_to)
 {
-	static const char *const names[] = {"linked.winnow/learned", "linked.winnow/learned.new"};
+	static const char *const names[] = {"linked.winnow/journal", "linked.winnow/lessons",
+					    "linked.winnow/lessons.new", "linked.winnow/missing",
+					    "linked.winnow/missing.new", "linked.winnow/identity",
+					    "linked.winnow/identity.new"};
 	struct db_setup setup = {.name = "linked"};
 	struct db db = db_open(&setup);
 	char table[8500];
@@ -354,7 +362,7 @@ START_TEST(a_second_name_of_a_live_table_is_not_written_to)
 	db_compact(&db);
 	db_close(&db);
 	find_table("linked", table, sizeof(table));
-	for (unsigned i = 0; i < 2; i++) {
+	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		remove(test_path(names[i]));
 		ck_assert_int_eq(link(table, test_path(names[i])), 0);
 	}
@@ -424,7 +432,9 @@ START_TEST(damaged_sidecars_cost_lessons_only)
 			ck_assert_ptr_nonnull(file);
 			fseek(file, 0, SEEK_END);
 			size = ftell(file);
-			if (round % 5 == 4) {
+			if (size == 0) {
+				fputc((int)(test_random(&random) & 255), file);
+			} else if (round % 5 == 4) {
 				expect(truncate(path, (off_t)(test_random(&random) %
 							      (uint64_t)size)) == 0);
 			} else {
@@ -508,7 +518,7 @@ START_TEST(kill_9_loses_nothing)
 		if (db_get(&db, next) == next)
 			next += 2;
 		lessons += db_stats(&db).lessons;
-		ck_assert_uint_eq(db_stats(&db).foreign_filters, 0);
+		ck_assert_uint_eq(db_stats(&db).readers_refused, 0);
 		db_close(&db);
 	}
 	/* What was learned before a kill was there after it. */
@@ -532,8 +542,8 @@ int main(void)
 	tcase_add_test(tests, options_are_checked);
 	tcase_add_test(tests, a_database_that_cannot_be_opened_leaves_nothing);
 	tcase_add_test(tests, a_false_positive_is_paid_for_once);
-	tcase_add_test(tests, packs_go_with_their_tables);
-	tcase_add_test(tests, packs_that_were_missed_are_swept);
+	tcase_add_test(tests, key_lists_go_with_their_tables);
+	tcase_add_test(tests, key_lists_that_were_missed_are_swept);
 	tcase_add_test(tests, a_sidecar_of_an_old_database_does_no_harm);
 	tcase_add_test(tests, a_second_name_of_a_live_table_is_not_written_to);
 	tcase_add_test(tests, a_fifo_in_the_sidecar_is_not_waited_for);

@@ -154,7 +154,7 @@ START_TEST(keys_that_are_equal_with_other_bytes_are_found)
 	for (int i = 0; i < 2; i++) {
 		struct wn_leveldb_options given = {.filter = filters[i], .canonical = fold};
 		struct own_db db = open_own(filters[i], compare_folded, &given);
-		struct wn_leveldb_stats stats;
+		struct wn_stats stats;
 		unsigned absent = 40000;
 
 		expect_no(db.error);
@@ -243,7 +243,7 @@ START_TEST(another_order_of_the_same_bytes_is_served)
 {
 	struct wn_leveldb_options given = {.equal_keys_are_identical = true};
 	struct own_db db = open_own("backwards", compare_backwards, &given);
-	struct wn_leveldb_stats stats;
+	struct wn_stats stats;
 	uint64_t first;
 
 	expect_no(db.error);

@@ -65,7 +65,7 @@ START_TEST(every_answer_is_right_through_a_databases_life)
 		expect(db_get(&db, number) == number);
 	ck_assert_uint_gt(db_stats(&db).filters_built, end / 200);
 	ck_assert_uint_eq(db_stats(&db).filters_given_up, 0);
-	ck_assert_uint_eq(db_stats(&db).foreign_filters, 0);
+	ck_assert_uint_eq(db_stats(&db).readers_refused, 0);
 	ck_assert_uint_eq(count_files("life.winnow", ".pack"), 0);
 	db_close(&db);
 }
@@ -91,9 +91,11 @@ START_TEST(kinds_change_at_any_opening)
 		if (i % 3 == 2)
 			db_compact(&db);
 		db_expect_right(&db, 0, end + step);
-		/* The bare policy has a secret of its own. */
+		/* The bare policy has a secret of its own. Of LevelDB's own filters one in 1,024 is
+		 * taken for a damaged one of ours. */
 		if (db.wn && i < 4)
-			ck_assert_uint_eq(db_stats(&db).foreign_filters, 0);
+			ck_assert_uint_le(db_stats(&db).readers_refused,
+					  db_stats(&db).filter_queries / 50);
 		db_close(&db);
 	}
 }
@@ -119,18 +121,18 @@ START_TEST(all_block_sizes_serve)
 		db_expect_right(&db, 0, 22000);
 		db_reopen(&db);
 		db_expect_right(&db, 0, 22000);
-		ck_assert_uint_eq(db_stats(&db).foreign_filters, 0);
+		ck_assert_uint_eq(db_stats(&db).readers_refused, 0);
 		db_close(&db);
 	}
 }
 END_TEST
 
-/* Nothing is learned at once; the filters that a compaction makes know. */
+/* Learned at once, by lessons; and the filters that a compaction makes know. */
 static void check_passes(const char *name, size_t block, uint64_t stored, uint64_t absent)
 {
 	struct db_setup setup = {.name = name, .filter = "sscf:bits_per_key=10", .block = block};
 	struct db db = db_open(&setup);
-	struct wn_leveldb_stats stats;
+	struct wn_stats stats;
 	uint64_t first, second, third, fourth;
 
 	db_put(&db, 0, 2 * stored);
@@ -138,7 +140,9 @@ static void check_passes(const char *name, size_t block, uint64_t stored, uint64
 	first = db_ask_absent(&db, 0, absent);
 	second = db_ask_absent(&db, 0, absent);
 	expect(first > absent / 500);
-	expect(second > first / 2);
+	expect(second <= first / 100);
+	ck_assert_uint_eq(db_stats(&db).adaptations, first);
+	ck_assert_uint_gt(db_stats(&db).lessons, 0);
 	wn_leveldb_drain(db.wn);
 	/* More keys, in between: no block is as it was. */
 	db_put(&db, 4 * stored, 5 * stored);
@@ -148,13 +152,11 @@ static void check_passes(const char *name, size_t block, uint64_t stored, uint64
 	fourth = db_ask_absent(&db, 0, absent);
 	fprintf(stderr, "%s: %" PRIu64 " %" PRIu64 ", compacted %" PRIu64 ", reopened %" PRIu64
 		"\n", name, first, second, third, fourth);
-	expect(third <= first / 10);
-	expect(fourth <= first / 10);
+	expect(third <= first / 100);
+	expect(fourth <= first / 100);
 	stats = db_stats(&db);
-	ck_assert_uint_eq(stats.adaptations, 0);
-	ck_assert_uint_eq(stats.map_misses, 0);
-	ck_assert_uint_eq(stats.lessons, 0);
-	ck_assert_uint_eq(stats.reversemap_bytes, 0);
+	ck_assert_uint_eq(stats.reversemap_misses, 0);
+	ck_assert_uint_gt(stats.reversemap_bytes, 0);
 	ck_assert_uint_eq(stats.false_positives, fourth);
 	db_close(&db);
 }
@@ -218,7 +220,7 @@ START_TEST(options_are_checked)
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		ck_assert_int_eq(wn_leveldb_filterpolicy(wrong[i], NULL, message, sizeof(message),
 							 &policy), WN_ERR_OPTION);
-		ck_assert_ptr_nonnull(strstr(message, "\"sscf:bits_per_key=\" with 4 to 18"));
+		ck_assert_str_ne(message, "");
 		ck_assert_ptr_null(policy);
 	}
 	ck_assert_int_eq(wn_leveldb_filterpolicy("sscf:bits_per_key=18", NULL, NULL, 0, &policy),

@@ -1,104 +1,13 @@
-/* test_column_family.c - runs in a column family of a real database. */
+/* test_column_family.c - key lists in a column family of a real database. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* syscall(), nftw() */
 #endif
 #include <errno.h>
-#include <fcntl.h>
-#include <ftw.h>
 #include <pthread.h>
-#include <signal.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 
-#include "adapters/rocksdb/column_family.h"
+#include "kinds/shape.h"
 #include "base/alloc.h"
-#include "tests/support/runs_common.h"
-
-#define FAMILY "winnow.reversemap"
-
-static char directory[PATH_MAX];
-static char scratch[PATH_MAX + 16];
-
-struct database {
-	rocksdb_options_t *options;
-	rocksdb_t *db;
-	rocksdb_column_family_handle_t *handles[2];
-	struct wn__map *map;
-};
-
-static void set_up(void)
-{
-	make_directory(directory);
-	snprintf(scratch, sizeof(scratch), "%s/scratch", directory);
-}
-
-static void tear_down(void)
-{
-	rocksdb_options_t *options = rocksdb_options_create();
-	char *text = NULL;
-
-	ck_assert_uint_eq(count_files(scratch, ""), 0);
-	ck_assert_int_eq(rmdir(scratch), 0);
-	rocksdb_destroy_db(options, directory, &text);
-	ck_assert_ptr_null(text);
-	rocksdb_options_destroy(options);
-	rmdir(directory); /* RocksDB may have done it */
-}
-
-static rocksdb_block_based_table_options_t *table_options; /* NULL: the default */
-
-static struct database open_database(void)
-{
-	static const char *const names[] = {"default", FAMILY};
-	struct database database = {.options = rocksdb_options_create()};
-	const rocksdb_options_t *options[] = {database.options, database.options};
-	char *text = NULL;
-
-	rocksdb_options_set_create_if_missing(database.options, 1);
-	rocksdb_options_set_create_missing_column_families(database.options, 1);
-	if (table_options)
-		rocksdb_options_set_block_based_table_factory(database.options, table_options);
-	database.db = rocksdb_open_column_families(database.options, directory, 2, names, options,
-						   database.handles, &text);
-	ck_assert_ptr_null(text);
-	ck_assert_int_eq(wn__map_column_family_open(database.db, database.handles[1], scratch,
-						     &database.map),
-			 0);
-	return database;
-}
-
-static void close_database(struct database *database)
-{
-	wn__map_destroy(database->map);
-	rocksdb_column_family_handle_destroy(database->handles[0]);
-	rocksdb_column_family_handle_destroy(database->handles[1]);
-	rocksdb_close(database->db);
-	rocksdb_options_destroy(database->options);
-}
-
-static void put(struct database *database, const struct sample *sample, unsigned hash_bytes)
-{
-	ck_assert_int_eq(wn__map_put(database->map, &sample->list, sample->hashes, hash_bytes), 0);
-}
-
-static void assert_count(struct database *database, size_t count)
-{
-	struct wn__map_stats stats;
-	struct wn__keylist_info *infos;
-	uint64_t bytes = 0;
-	size_t listed;
-
-	ck_assert_int_eq(wn__map_list(database->map, &infos, &listed), 0);
-	ck_assert_uint_eq(listed, count);
-	for (size_t i = 0; i < listed; i++) {
-		ck_assert_int_eq(infos[i].error, 0);
-		bytes += infos[i].bytes;
-	}
-	wn__map_stats(database->map, &stats);
-	ck_assert_uint_eq(stats.map, count);
-	ck_assert_uint_eq(stats.bytes, bytes);
-	free(infos);
-}
+#include "tests/support/family_map.h"
 
 /* Bytes of the family's files. */
 static uint64_t file_bytes(struct database *database)
@@ -133,7 +42,7 @@ START_TEST(runs_are_found_also_after_reopening)
 	}
 	for (unsigned round = 0; round < 2; round++) {
 		for (size_t i = 0; i < SHAPE_COUNT; i++) {
-			expect_run(database.map, &samples[i], 1);
+			expect_list(database.map, &samples[i], 1);
 			expect_stream(database.map, &samples[i]);
 		}
 		close_database(&database);
@@ -165,7 +74,7 @@ START_TEST(a_dropped_run_is_gone_with_its_file)
 	ck_assert_uint_le(file_bytes(&database), full / 2 + 1000);
 	for (unsigned i = 0; i < 10; i++) {
 		if (i % 2) {
-			expect_run(database.map, &samples[i], 1);
+			expect_list(database.map, &samples[i], 1);
 		} else {
 			ck_assert_int_eq(wn__map_lookup(database.map, &samples[i].list, 0, 0,
 							 &entry),
@@ -223,7 +132,7 @@ START_TEST(runs_of_a_table_share_a_file_and_go_with_it)
 	ck_assert_uint_eq(count_tables(&database), 3);
 	for (unsigned i = 0; i < TOGETHER; i++) {
 		memcpy(ids[i], samples[1][i].list.id, sizeof(ids[i]));
-		expect_run(database.map, &samples[1][i], 17);
+		expect_list(database.map, &samples[1][i], 17);
 		expect_stream(database.map, &samples[1][i]);
 	}
 	/* One by itself leaves the others where they are. */
@@ -235,11 +144,11 @@ START_TEST(runs_of_a_table_share_a_file_and_go_with_it)
 	for (unsigned round = 0; round < 2; round++) {
 		assert_count(&database, 2 * TOGETHER - 1);
 		for (unsigned i = 0; i < TOGETHER; i++) {
-			expect_run(database.map, &samples[0][i], 17);
+			expect_list(database.map, &samples[0][i], 17);
 			expect(wn__map_lookup(database.map, &samples[1][i].list, 0, 0, &entry) ==
 			       WN_ERR_NOT_FOUND);
 			if (i != 5)
-				expect_run(database.map, &samples[2][i], 17);
+				expect_list(database.map, &samples[2][i], 17);
 		}
 		close_database(&database);
 		database = open_database();
@@ -259,12 +168,12 @@ START_TEST(a_run_put_again_is_replaced_and_dropped_whole)
 	put(&database, &large, 16);
 	put(&database, &small, 8);
 	assert_count(&database, 1);
-	expect_run(database.map, &small, 1);
+	expect_list(database.map, &small, 1);
 	expect_stream(database.map, &small);
 	ck_assert_int_eq(wn__map_drop(database.map, small.list.id), 0);
 	assert_count(&database, 0);
 	put(&database, &large, 16);
-	expect_run(database.map, &large, 1);
+	expect_list(database.map, &large, 1);
 	ck_assert_int_eq(wn__map_drop(database.map, large.list.id), 0);
 	assert_count(&database, 0);
 	close_database(&database);
@@ -390,7 +299,7 @@ static void delete_page(struct database *database, const struct sample *sample, 
 	rocksdb_writeoptions_destroy(options);
 }
 
-/* 9 bytes a hash: 447 on the first page, 454 on the others. A run that is dropped while it is
+/* 9 bytes a hash: 447 on the first page, 454 on the others. A key list that is dropped while it is
  * read loses its pages in any order. */
 START_TEST(a_page_that_is_missing_proves_nothing)
 {
@@ -468,14 +377,14 @@ START_TEST(runs_with_keys_of_another_version_are_listed_and_dropped)
 	reopen_store(&database);
 	assert_count(&database, 0);
 	put(&database, &sample, 8);
-	expect_run(database.map, &sample, 1);
+	expect_list(database.map, &sample, 1);
 	rocksdb_writeoptions_destroy(options);
 	close_database(&database);
 	free_sample(&sample);
 }
 END_TEST
 
-/* Whatever is not in memory is one block, however long the run is. */
+/* Whatever is not in memory is one block, however long the key list is. */
 START_TEST(a_lookup_reads_one_page)
 {
 	rocksdb_block_based_table_options_t *table = rocksdb_block_based_options_create();
@@ -516,251 +425,7 @@ START_TEST(a_lookup_reads_one_page)
 }
 END_TEST
 
-START_TEST(files_of_a_crash_are_swept)
-{
-	struct database database = open_database();
-	char path[PATH_MAX + 64];
-	FILE *file;
-
-	close_database(&database);
-	snprintf(path, sizeof(path), "%s/run-7.sst", scratch);
-	file = fopen(path, "w");
-	ck_assert_ptr_nonnull(file);
-	fclose(file);
-	database = open_database();
-	ck_assert_uint_eq(count_files(scratch, ""), 0);
-	close_database(&database);
-}
-END_TEST
-
 /* ---- whose file is it? -------------------------------------------------- */
-
-static bool kills; /* this process dies where a written scratch file would be removed */
-
-/* In front of the C library's, for RocksDB as well: between ingesting a file and removing it. */
-static void die_at(int where, const char *path)
-{
-	const char *name = strrchr(path, '/');
-	struct stat info;
-
-	name = name ? name + 1 : path;
-	if (kills && strncmp(name, "run-", 4) == 0 &&
-	    fstatat(where, path, &info, AT_SYMLINK_NOFOLLOW) == 0 && info.st_size > 0)
-		raise(SIGKILL);
-}
-
-WN_PUBLIC int unlink(const char *path)
-{
-	die_at(AT_FDCWD, path);
-	return (int)syscall(SYS_unlinkat, AT_FDCWD, path, 0);
-}
-
-WN_PUBLIC int unlinkat(int where, const char *path, int flags)
-{
-	die_at(where, path);
-	return (int)syscall(SYS_unlinkat, where, path, flags);
-}
-
-/* RocksDB's threads do not survive fork(): every process that opens the database is a child of
- * one that does not. How it ended is returned. */
-static int run_child(void (*act)(void))
-{
-	pid_t child = fork();
-	int status;
-
-	ck_assert_int_ge(child, 0);
-	if (child == 0) {
-		act();
-		_exit(0);
-	}
-	ck_assert_int_eq(waitpid(child, &status, 0), child);
-	return status;
-}
-
-static void expect_success(int status)
-{
-	ck_assert(WIFEXITED(status));
-	ck_assert_int_eq(WEXITSTATUS(status), 0);
-}
-
-static void put_and_die(void)
-{
-	struct database database = open_database();
-	struct sample sample = make_sample(1, 5000, 5264, 9);
-
-	kills = true;
-	put(&database, &sample, 8);
-}
-
-static void put_and_close(void)
-{
-	struct database database = open_database();
-	struct sample sample = make_sample(1, 5000, 5264, 9);
-
-	put(&database, &sample, 8);
-	close_database(&database);
-}
-
-/* What was ingested is there and can be read, and so is what comes after it. */
-static void expect_ingested(void)
-{
-	struct database database = open_database();
-	struct sample sample = make_sample(1, 5000, 5264, 9), next = make_sample(2, 5000, 5264, 9);
-
-	ck_assert_uint_eq(count_files(scratch, ""), 0);
-	expect_run(database.map, &sample, 1);
-	put(&database, &next, 8);
-	expect_run(database.map, &next, 1);
-	expect_stream(database.map, &sample);
-	close_database(&database);
-}
-
-/* Every file that an earlier life left is its own, and is then damaged. */
-static unsigned damage_scratch(void)
-{
-	DIR *stream = opendir(scratch);
-	struct dirent *entry;
-	struct stat info;
-	unsigned count = 0;
-
-	ck_assert_ptr_nonnull(stream);
-	while ((entry = readdir(stream))) {
-		int fd;
-
-		if (entry->d_name[0] == '.')
-			continue;
-		ck_assert_int_eq(fstatat(dirfd(stream), entry->d_name, &info, 0), 0);
-		ck_assert_uint_eq(info.st_nlink, 1);
-		fd = openat(dirfd(stream), entry->d_name, O_WRONLY | O_TRUNC);
-		ck_assert_int_ge(fd, 0);
-		close(fd);
-		count++;
-	}
-	closedir(stream);
-	return count;
-}
-
-START_TEST(a_kill_behind_the_ingestion_leaves_no_name_of_a_live_file)
-{
-	int status = run_child(put_and_die);
-
-	ck_assert(WIFSIGNALED(status));
-	ck_assert_int_eq(WTERMSIG(status), SIGKILL);
-	ck_assert_uint_eq(damage_scratch(), 1);
-	expect_success(run_child(expect_ingested));
-}
-END_TEST
-
-/* Some SST file of the database. */
-static void find_table(char *path)
-{
-	DIR *stream = opendir(directory);
-	struct dirent *entry;
-
-	*path = '\0';
-	ck_assert_ptr_nonnull(stream);
-	while ((entry = readdir(stream))) {
-		if (strstr(entry->d_name, ".sst"))
-			snprintf(path, PATH_MAX + 300, "%s/%s", directory, entry->d_name);
-	}
-	closedir(stream);
-	ck_assert_int_ne(*path, '\0');
-}
-
-/* As the move of an early version left it. */
-static void link_table(const char *name)
-{
-	char table[PATH_MAX + 300], path[PATH_MAX + 64];
-
-	find_table(table);
-	snprintf(path, sizeof(path), "%s/%s", scratch, name);
-	ck_assert_int_eq(link(table, path), 0);
-}
-
-START_TEST(a_second_name_of_a_live_file_is_removed_and_not_written)
-{
-	expect_success(run_child(put_and_close));
-	link_table("run-1.sst");
-	expect_success(run_child(expect_ingested));
-	expect_success(run_child(expect_ingested));
-}
-END_TEST
-
-static int give_away(const char *path, const struct stat *info, int kind, struct FTW *where)
-{
-	(void)info;
-	(void)kind;
-	(void)where;
-	return lchown(path, 65534, 65534);
-}
-
-/* No file can be made or removed in the scratch directory: root may do everything, and
- * becomes somebody else. */
-static void open_where_nothing_can_be_removed(void)
-{
-	static const char *const names[] = {"default", FAMILY};
-	rocksdb_options_t *options = rocksdb_options_create();
-	const rocksdb_options_t *all[] = {options, options};
-	rocksdb_column_family_handle_t *handles[2];
-	struct wn__map *map;
-	struct sample sample = make_sample(2, 5000, 5264, 9);
-	char *text = NULL;
-	rocksdb_t *db;
-
-	if (geteuid() == 0) {
-		ck_assert_int_eq(nftw(directory, give_away, 8, FTW_PHYS), 0);
-		ck_assert_int_eq(lchown(scratch, 0, 0), 0);
-	}
-	ck_assert_int_eq(chmod(scratch, 0555), 0);
-	ck_assert(geteuid() != 0 || setuid(65534) == 0);
-	db = rocksdb_open_column_families(options, directory, 2, names, all, handles, &text);
-	ck_assert_ptr_null(text);
-	if (wn__map_column_family_open(db, handles[1], scratch, &map) == 0) {
-		wn__map_put(map, &sample.list, sample.hashes, 8);
-		_exit(3);
-	}
-	rocksdb_column_family_handle_destroy(handles[0]);
-	rocksdb_column_family_handle_destroy(handles[1]);
-	rocksdb_close(db);
-	rocksdb_options_destroy(options);
-}
-
-START_TEST(a_directory_that_cannot_be_written_is_refused)
-{
-	int status;
-
-	expect_success(run_child(put_and_close));
-	link_table("run-1.sst");
-	status = run_child(open_where_nothing_can_be_removed);
-	ck_assert_int_eq(chmod(scratch, 0700), 0);
-	expect_success(run_child(expect_ingested));
-	expect_success(status);
-}
-END_TEST
-
-/* A name that is taken by what cannot be unlinked. */
-START_TEST(leftovers_that_cannot_be_swept_are_an_error)
-{
-	struct database database = open_database();
-	struct sample sample = make_sample(1, 600, 632, 9);
-	char path[PATH_MAX + 64];
-	struct wn__map *map;
-
-	snprintf(path, sizeof(path), "%s/run-1.sst", scratch);
-	ck_assert_int_eq(mkdir(path, 0700), 0);
-	ck_assert_int_ne(wn__map_put(database.map, &sample.list, sample.hashes, 8), 0);
-	assert_count(&database, 0);
-	ck_assert_int_ne(wn__map_column_family_open(database.db, database.handles[1], scratch,
-						     &map),
-			 0);
-	ck_assert_ptr_null(map);
-	ck_assert_int_eq(rmdir(path), 0);
-	put(&database, &sample, 8);
-	expect_run(database.map, &sample, 1);
-	close_database(&database);
-	free_sample(&sample);
-}
-END_TEST
 
 START_TEST(memory_refused_changes_nothing)
 {
@@ -781,7 +446,7 @@ START_TEST(memory_refused_changes_nothing)
 	ck_assert_int_eq(wn__map_list(database.map, &infos, &count), ENOMEM);
 	wn__alloc_fail_at(0);
 	ck_assert_ptr_null(infos);
-	expect_run(database.map, &sample, 1);
+	expect_list(database.map, &sample, 1);
 	ck_assert_uint_eq(wn__alloc_calls(), 0);
 	close_database(&database);
 	free_sample(&sample);
@@ -843,7 +508,7 @@ START_TEST(lookups_are_right_while_runs_come_and_go)
 	ck_assert_uint_eq(shared.wrong, 0);
 	ck_assert_uint_gt(shared.found, 0);
 	for (unsigned i = 0; i < SHARED_RUNS; i++) {
-		expect_run(shared.map, &shared.samples[i], 1);
+		expect_list(shared.map, &shared.samples[i], 1);
 		free_sample(&shared.samples[i]);
 	}
 	close_database(&database);
@@ -855,8 +520,8 @@ int main(void)
 	Suite *suite = suite_create("column family");
 	TCase *tests = tcase_create("column family");
 
-	suite_add_tcase(suite, tests);
 	tcase_add_checked_fixture(tests, set_up, tear_down);
+	suite_add_tcase(suite, tests);
 	tcase_add_loop_test(tests, runs_are_found_also_after_reopening, 8, 17);
 	tcase_add_test(tests, a_dropped_run_is_gone_with_its_file);
 	tcase_add_test(tests, runs_of_a_table_share_a_file_and_go_with_it);
@@ -866,11 +531,6 @@ int main(void)
 	tcase_add_test(tests, a_key_that_lies_does_not_shift_ranks);
 	tcase_add_test(tests, runs_with_keys_of_another_version_are_listed_and_dropped);
 	tcase_add_test(tests, a_lookup_reads_one_page);
-	tcase_add_test(tests, files_of_a_crash_are_swept);
-	tcase_add_test(tests, a_kill_behind_the_ingestion_leaves_no_name_of_a_live_file);
-	tcase_add_test(tests, a_second_name_of_a_live_file_is_removed_and_not_written);
-	tcase_add_test(tests, a_directory_that_cannot_be_written_is_refused);
-	tcase_add_test(tests, leftovers_that_cannot_be_swept_are_an_error);
 	tcase_add_test(tests, memory_refused_changes_nothing);
 	tcase_add_test(tests, lookups_are_right_while_runs_come_and_go);
 	return test_run(suite);

@@ -153,7 +153,7 @@ START_TEST(every_form_of_lookup_teaches)
 	struct wn_rocksdb_options options = quickly();
 	rocksdb_column_family_handle_t *family;
 	struct learner learner = open_families(&setup, &options, &family);
-	struct wn_rocksdb_stats stats;
+	struct wn_stats stats;
 	uint64_t first;
 
 	db_put(&learner.db, 0, numbers());

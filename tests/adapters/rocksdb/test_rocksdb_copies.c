@@ -5,14 +5,6 @@
 #endif
 #include "tests/support/rocksdb_learner.h"
 
-static const char *state_path(const char *name)
-{
-	static char path[8192 + 16];
-
-	snprintf(path, sizeof(path), "%s.winnow", test_path(name));
-	return path;
-}
-
 static bool exists(const char *path)
 {
 	struct stat info;
@@ -86,7 +78,7 @@ START_TEST(a_database_opened_to_read_has_the_benefit_and_is_not_written)
 	for (uint64_t number = 1; number < numbers(); number += 2)
 		expect(ask(&learner, number) == 0);
 	ck_assert_uint_gt(learner_stats(&learner).adaptations, 0);
-	ck_assert_uint_eq(learner_stats(&learner).map_misses, 0);
+	ck_assert_uint_eq(learner_stats(&learner).reversemap_misses, 0);
 	expect_stored(&learner);
 	learner_close(&learner);
 	ck_assert_uint_eq(sum_directory(state_path(setup.name)), sum);
@@ -338,7 +330,7 @@ START_TEST(what_a_destroyed_database_left_is_not_taken_for_the_next_ones)
 	ck_assert(exists(state_path(setup.name)));
 	learner = learner_open(&setup, &options);
 	ck_assert_uint_eq(learner_stats(&learner).lessons, 0);
-	ck_assert_uint_eq(learner_stats(&learner).map_runs, 0);
+	ck_assert_uint_eq(learner_stats(&learner).key_lists, 0);
 	ck_assert_uint_eq(learner_stats(&learner).negatives, 0);
 	learner_close(&learner);
 	rocksdb_options_destroy(plain);
@@ -402,14 +394,14 @@ START_TEST(statistics_come_as_text_too)
 	static const struct db_setup setup = {.name = "text", .no_compaction = true};
 	struct wn_rocksdb_options options = quickly();
 	struct learner learner = learner_fill(&setup, &options);
-	struct wn_rocksdb_stats stats;
+	struct wn_stats stats;
 	char *text;
 
 	ask_absent(&learner);
 	stats = learner_stats(&learner);
-	ck_assert_uint_gt(stats.map_runs, 0);
-	ck_assert_uint_gt(stats.map_bytes, stats.filter_keys * 8);
-	ck_assert_uint_gt(stats.map_reads, 0);
+	ck_assert_uint_gt(stats.key_lists, 0);
+	ck_assert_uint_gt(stats.reversemap_bytes, stats.filter_keys * 8);
+	ck_assert_uint_gt(stats.reversemap_reads, 0);
 	ck_assert_uint_gt(stats.negatives, 0);
 	ck_assert_uint_eq(stats.repeated_false_positives, 0);
 	text = wn_rocksdb_property(learner.wn, "winnow.stats");
@@ -421,7 +413,7 @@ START_TEST(statistics_come_as_text_too)
 	ck_assert_ptr_nonnull(text);
 	ck_assert_uint_eq(number_behind(text, "\nwinnow_adaptations_total "), stats.adaptations);
 	ck_assert_uint_eq(number_behind(text, "\nwinnow_lessons "), stats.lessons);
-	ck_assert_ptr_nonnull(strstr(text, "# TYPE winnow_map_bytes gauge\n"));
+	ck_assert_ptr_nonnull(strstr(text, "# TYPE winnow_reversemap_bytes gauge\n"));
 	ck_assert_int_eq(text[strlen(text) - 1], '\n');
 	free(text);
 	ck_assert_ptr_null(wn_rocksdb_property(learner.wn, "winnow.weather"));

@@ -28,7 +28,7 @@ START_TEST(a_false_positive_is_paid_for_once_and_no_key_is_lost)
 	struct db_setup setup = {.name = names[_i], .no_compaction = true};
 	struct wn_rocksdb_options options = seesaw(stores[_i]);
 	struct learner learner;
-	struct wn_rocksdb_stats stats;
+	struct wn_stats stats;
 	uint64_t first;
 
 	many = true;
@@ -39,11 +39,11 @@ START_TEST(a_false_positive_is_paid_for_once_and_no_key_is_lost)
 	stats = learner_stats(&learner);
 	ck_assert_uint_eq(stats.repeated_false_positives, 0);
 	ck_assert_uint_eq(stats.adaptations, first);
-	ck_assert_uint_eq(stats.map_misses + stats.unfixable, 0);
-	ck_assert_uint_le(stats.map_bytes, 10 * stats.filter_keys);
+	ck_assert_uint_eq(stats.reversemap_misses + stats.unfixable, 0);
+	ck_assert_uint_le(stats.reversemap_bytes, 10 * stats.filter_keys);
 	expect_stored(&learner);
 	learner_close(&learner);
-	/* With the store in memory, the lessons are gone with the runs. */
+	/* With the store in memory, the lessons are gone with the key lists. */
 	learner = learner_open(&setup, &options);
 	if (stores[_i] != WN_ROCKSDB_MEMORY)
 		ck_assert_uint_eq(ask_absent(&learner), 0);

@@ -1,0 +1,369 @@
+/* test_rocksdb_filters.c - winnow's filters in RocksDB: built, damaged, without memory. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* nftw() */
+#endif
+#include <dirent.h>
+#include <errno.h>
+
+#include "adapters/rocksdb/policy.h"
+#include "base/alloc.h"
+#include "tests/support/rocksdb_setups.h"
+
+/* ---- damage ------------------------------------------------------------- */
+
+static const unsigned char magic[] = {'W', 'I', 'N', 'N', 'O', 'W', 0x1a, '\n'};
+
+/* The payload's size stands in the header, and 128 bytes are the header. */
+static bool is_within_filter(const unsigned char *filter, size_t offset)
+{
+	uint64_t payload = 0;
+
+	for (int i = 7; i >= 0; i--)
+		payload = payload << 8 | filter[16 + i];
+	return offset < 128 + payload;
+}
+
+/* Turn bits of one byte in each winnow filter in the file that is long enough. */
+static int damage_file(const char *path, size_t offset)
+{
+	FILE *file = fopen(path, "r+b");
+	unsigned char *bytes;
+	size_t size;
+	int damaged = 0;
+
+	ck_assert_ptr_nonnull(file);
+	fseek(file, 0, SEEK_END);
+	size = (size_t)ftell(file);
+	bytes = malloc(size);
+	rewind(file);
+	ck_assert_uint_eq(fread(bytes, 1, size, file), size);
+	for (size_t at = 0; at + offset < size && at + sizeof(magic) <= size; at++) {
+		if (memcmp(bytes + at, magic, sizeof(magic)) != 0 ||
+		    !is_within_filter(bytes + at, offset))
+			continue;
+		fseek(file, (long)(at + offset), SEEK_SET);
+		fputc(bytes[at + offset] ^ 0x55, file);
+		damaged++;
+	}
+	ck_assert_int_eq(fclose(file), 0);
+	free(bytes);
+	return damaged;
+}
+
+static int damage_database(const char *name, size_t offset)
+{
+	char path[2 * 8192];
+	struct dirent *entry;
+	int damaged = 0;
+	DIR *dir;
+
+	dir = opendir(test_path(name));
+	ck_assert_ptr_nonnull(dir);
+	while ((entry = readdir(dir))) {
+		size_t length = strlen(entry->d_name);
+
+		if (length < 4 || strcmp(entry->d_name + length - 4, ".sst") != 0)
+			continue;
+		snprintf(path, sizeof(path), "%s/%s", test_path(name), entry->d_name);
+		damaged += damage_file(path, offset);
+	}
+	closedir(dir);
+	return damaged;
+}
+
+/* Version, kind, sizes, parameters, checksum: RocksDB's checksums are off, so the bytes come
+ * to our reader. */
+START_TEST(a_damaged_header_means_maybe)
+{
+	const size_t offsets[] = {8, 10, 12, 17, 24, 40, 48, 80, 90, 112, 120};
+	struct db_setup setup = winnow;
+	const uint64_t end = 4000;
+	struct wn_stats stats;
+	struct db db;
+	char name[64];
+	int damaged;
+
+	setup.no_checksums = true;
+	setup.partitioned = _i % 2;
+	snprintf(name, sizeof(name), "damaged_%d", _i);
+	add_table(name, &setup, 0, end);
+	damaged = damage_database(name, offsets[_i / 2]);
+	ck_assert_int_gt(damaged, 0);
+	db = db_open(name, &setup);
+	db_expect_right(&db, 0, end);
+	stats = db_stats(&db);
+	ck_assert_uint_ge(stats.readers_refused, (uint64_t)damaged);
+	ck_assert_uint_eq(stats.readers_opened, 0);
+	ck_assert_uint_eq(ask_absent(&db, end).negatives, 0);
+	db_close(&db);
+}
+END_TEST
+
+/* What lies behind the header is guarded by RocksDB's checksums: it reads a filter that fails
+ * them as "maybe". Without the magic the block is nobody's. */
+START_TEST(a_damaged_filter_loses_no_key)
+{
+	const size_t offsets[] = {0, 5, 130, 1000, 3000};
+	const uint64_t end = 20000;
+	char name[64];
+
+	snprintf(name, sizeof(name), "checked_%d", _i);
+	add_table(name, &winnow, 0, end);
+	ck_assert_int_gt(damage_database(name, offsets[_i]), 0);
+	reopen_and_expect(name, &winnow, end, false);
+	reopen_and_expect(name, &bloom, end, false);
+}
+END_TEST
+
+static struct wn__policy *make_inner_policy(rocksdb_filterpolicy_t **shownp)
+{
+	ck_assert_int_eq(wn_rocksdb_filterpolicy(NULL, NULL, shownp), 0);
+	return wn__shim_policy(*shownp);
+}
+
+static struct wn__bytes text_bytes(const char *text)
+{
+	return (struct wn__bytes){text, strlen(text)};
+}
+
+START_TEST(a_block_cut_anywhere_says_maybe)
+{
+	rocksdb_filterpolicy_t *shown;
+	struct wn__policy *policy = make_inner_policy(&shown);
+	void *builder = wn__builder_create(policy, false), *block;
+	struct wn_stats stats;
+	size_t size;
+
+	wn__builder_add(builder, text_bytes("a key"));
+	wn__builder_finish(builder, &block, &size);
+	for (size_t cut = 0; cut < size; cut++) {
+		struct wn__bytes bytes = {block, cut};
+		void *reader;
+
+		expect(!wn__reader_is_foreign(policy, bytes));
+		reader = wn__reader_open(policy, bytes);
+		expect(wn__reader_query(reader, text_bytes("a key")));
+		expect(wn__reader_query(reader, text_bytes("another")));
+		wn__reader_close(reader);
+	}
+	wn_rocksdb_filterpolicy_stats(shown, &stats);
+	ck_assert_uint_eq(stats.readers_refused, size);
+	free(block);
+	wn__builder_destroy(builder);
+	rocksdb_filterpolicy_destroy(shown);
+}
+END_TEST
+
+/* ---- the builder -------------------------------------------------------- */
+
+static bool block_has(struct wn__policy *policy, struct wn__bytes block, const char *key)
+{
+	void *reader = wn__reader_open(policy, block);
+	struct wn__bytes bytes = text_bytes(key);
+	bool answer = false, alone = wn__reader_query(reader, bytes);
+
+	ck_assert_ptr_nonnull(reader);
+	wn__reader_query_batch(reader, &bytes, 1, &answer);
+	expect(answer == alone);
+	wn__reader_close(reader);
+	return answer;
+}
+
+START_TEST(a_builder_serves_one_partition_after_the_other)
+{
+	rocksdb_filterpolicy_t *shown;
+	struct wn__policy *policy = make_inner_policy(&shown);
+	void *builder = wn__builder_create(policy, _i);
+	char key[32];
+
+	for (int partition = 0; partition < 20; partition++) {
+		struct wn__bytes bytes;
+		void *block;
+
+		for (int i = 0; i <= 10 * partition; i++) {
+			snprintf(key, sizeof(key), "%d/%d", partition, i);
+			wn__builder_add(builder, text_bytes(key));
+		}
+		ck_assert_uint_eq(wn__builder_count(builder), 10 * (size_t)partition + 1);
+		wn__builder_finish(builder, &block, &bytes.size);
+		bytes.data = block;
+		ck_assert_uint_eq(wn__builder_count(builder), 0);
+		if (_i)
+			ck_assert(wn__builder_verify(builder, bytes));
+		ck_assert(block_has(policy, bytes, key));
+		snprintf(key, sizeof(key), "%d/0", partition);
+		ck_assert(block_has(policy, bytes, key));
+		free(block);
+	}
+	wn__builder_destroy(builder);
+	rocksdb_filterpolicy_destroy(shown);
+}
+END_TEST
+
+START_TEST(verify_sees_a_filter_with_a_key_missing)
+{
+	rocksdb_filterpolicy_t *shown;
+	struct wn__policy *policy = make_inner_policy(&shown);
+	void *builder = wn__builder_create(policy, true);
+	void *other = wn__builder_create(policy, true);
+	void *block, *wrong;
+	size_t size, wrong_size;
+
+	wn__builder_add(builder, text_bytes("a"));
+	wn__builder_add(other, text_bytes("b"));
+	wn__builder_finish(builder, &block, &size);
+	wn__builder_finish(other, &wrong, &wrong_size);
+	ck_assert(wn__builder_verify(builder, (struct wn__bytes){block, size}));
+	ck_assert(!wn__builder_verify(builder, (struct wn__bytes){wrong, wrong_size}));
+	ck_assert(!wn__builder_verify(builder, (struct wn__bytes){block, size - 1}));
+	free(block);
+	free(wrong);
+	wn__builder_destroy(builder);
+	wn__builder_destroy(other);
+	rocksdb_filterpolicy_destroy(shown);
+}
+END_TEST
+
+START_TEST(keys_and_prefixes_in_turn_are_counted_once)
+{
+	rocksdb_filterpolicy_t *shown;
+	struct wn__policy *policy = make_inner_policy(&shown);
+	void *builder = wn__builder_create(policy, false), *block;
+	struct wn__bytes bytes;
+
+	wn__builder_add_with_prefix(builder, text_bytes("aa1"), text_bytes("aa"));
+	wn__builder_add_with_prefix(builder, text_bytes("aa1"), text_bytes("aa"));
+	wn__builder_add_with_prefix(builder, text_bytes("aa2"), text_bytes("aa"));
+	wn__builder_add_with_prefix(builder, text_bytes("bb"), text_bytes("bb"));
+	ck_assert_uint_le(wn__builder_count(builder), 5);
+	wn__builder_finish(builder, &block, &bytes.size);
+	bytes.data = block;
+	ck_assert(block_has(policy, bytes, "aa1") && block_has(policy, bytes, "aa2"));
+	ck_assert(block_has(policy, bytes, "aa") && block_has(policy, bytes, "bb"));
+	free(block);
+	/* A new partition: what came last in the one before must be added again. */
+	wn__builder_add_with_prefix(builder, text_bytes("bb1"), text_bytes("bb"));
+	wn__builder_finish(builder, &block, &bytes.size);
+	bytes.data = block;
+	ck_assert(block_has(policy, bytes, "bb") && block_has(policy, bytes, "bb1"));
+	wn__builder_add_with_prefix(builder, text_bytes("bb1"), text_bytes("b"));
+	free(block);
+	wn__builder_finish(builder, &block, &bytes.size);
+	bytes.data = block;
+	ck_assert(block_has(policy, bytes, "b") && block_has(policy, bytes, "bb1"));
+	ck_assert(!block_has(policy, bytes, "aa"));
+	free(block);
+	wn__builder_destroy(builder);
+	rocksdb_filterpolicy_destroy(shown);
+}
+END_TEST
+
+START_TEST(space_and_keys_are_estimated_well)
+{
+	rocksdb_filterpolicy_t *shown;
+	struct wn__policy *policy = make_inner_policy(&shown);
+	void *builder = wn__builder_create(policy, false);
+
+	for (size_t keys = 300; keys < 1000000; keys *= 3) {
+		size_t space = wn__builder_space_for_keys(builder, keys), size, back;
+		void *block;
+
+		for (size_t i = 0; i < keys; i++)
+			wn__builder_add(builder, (struct wn__bytes){&i, sizeof(i)});
+		wn__builder_finish(builder, &block, &size);
+		free(block);
+		ck_assert_uint_le(space, size + size / 10 + 150);
+		ck_assert_uint_ge(space, size - size / 10 - 150);
+		back = wn__builder_keys_for_space(builder, space);
+		ck_assert_uint_ge(back, keys);
+		ck_assert_uint_le(back, keys + 2);
+	}
+	ck_assert_uint_eq(wn__builder_keys_for_space(builder, 100), 0);
+	ck_assert_double_gt(wn__builder_expected_rate(builder), 0.001);
+	ck_assert_double_lt(wn__builder_expected_rate(builder), 0.003);
+	wn__builder_destroy(builder);
+	rocksdb_filterpolicy_destroy(shown);
+}
+END_TEST
+
+/* ---- no memory ---------------------------------------------------------- */
+
+START_TEST(a_refused_allocation_is_an_error_of_making_the_policy)
+{
+	rocksdb_filterpolicy_t *policy = NULL;
+	int err = ENOMEM;
+	uint64_t nth;
+
+	for (nth = 1; nth < 1000 && err; nth++) {
+		wn__alloc_fail_at(nth);
+		err = wn_rocksdb_filterpolicy("aqf", NULL, &policy);
+		wn__alloc_fail_at(0);
+		ck_assert(err == 0 || err == ENOMEM);
+		ck_assert((policy == NULL) == (err != 0));
+	}
+	ck_assert_uint_gt(nth, 5);
+	ck_assert_uint_lt(nth, 1000);
+	rocksdb_filterpolicy_destroy(policy);
+}
+END_TEST
+
+/* RocksDB's thread builds a table, and the nth allocation fails: a filter less, no key less. */
+static bool flush_without_memory(const char *name, const struct db_setup *setup, uint64_t nth)
+{
+	const uint64_t end = 1000;
+	struct db db = db_open(name, setup);
+	struct wn_stats stats;
+
+	db_put(&db, 0, end);
+	wn__alloc_fail_at(nth);
+	db_flush(&db);
+	wn__alloc_fail_at(0);
+	db_expect_right(&db, 0, end);
+	stats = db_stats(&db);
+	db_close(&db);
+	reopen_and_expect(name, setup, end, false);
+	reopen_and_expect(name, nth % 2 ? &bloom : &none, end, false);
+	return stats.filters_given_up + stats.readers_refused > 0;
+}
+
+START_TEST(a_table_built_without_memory_loses_no_key)
+{
+	struct db_setup setup = winnow;
+	uint64_t nth = 0;
+	bool failed = true;
+
+	setup.partitioned = _i;
+	while (failed) {
+		char name[64];
+
+		snprintf(name, sizeof(name), "memory_%d_%d", _i, (int)++nth);
+		failed = flush_without_memory(name, &setup, nth);
+	}
+	fprintf(stderr, "%" PRIu64 " allocations failed, one at a time\n", nth - 1);
+	ck_assert_uint_ge(nth, 8);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("rocksdb_filters");
+	TCase *builder = tcase_create("builder");
+	TCase *damage = tcase_create("damage");
+	int result;
+
+	test_make_top();
+	suite_add_tcase(suite, builder);
+	suite_add_tcase(suite, damage);
+	tcase_add_loop_test(builder, a_builder_serves_one_partition_after_the_other, 0, 2);
+	tcase_add_test(builder, verify_sees_a_filter_with_a_key_missing);
+	tcase_add_test(builder, keys_and_prefixes_in_turn_are_counted_once);
+	tcase_add_test(builder, space_and_keys_are_estimated_well);
+	tcase_add_loop_test(damage, a_damaged_header_means_maybe, 0, 22);
+	tcase_add_loop_test(damage, a_damaged_filter_loses_no_key, 0, 5);
+	tcase_add_test(damage, a_block_cut_anywhere_says_maybe);
+	tcase_add_test(damage, a_refused_allocation_is_an_error_of_making_the_policy);
+	tcase_add_loop_test(damage, a_table_built_without_memory_loses_no_key, 0, 2);
+	result = test_run(suite);
+	test_remove_top();
+	return result;
+}
