@@ -5,7 +5,7 @@
  *
  *	level    lock                     of what                  under it
  *	JOURNAL  wn__journal.lock         the journal's files      LISTS, LAST
- *	LISTS    wn__missing.list_lock    sorted missing keys      whatever the host's comparator takes
+ *	LISTS    wn__missing.list_lock    sorted missing keys      what a comparator takes
  *	STORE    store.lock               the column family in     CHANGE, LEARN, LAST
  *	         (adapters/rocksdb)       use, or its end
  *	CHANGE   wn__family_map.change    puts and drops           LEARN, wn__family_map.lock
