@@ -349,7 +349,7 @@ START_TEST(more_than_16_megabytes_of_lessons_are_kept)
 	struct much *much = share_memory(sizeof(*much));
 
 	much->stored = test_is_quick() ? 100000 : 2200000;
-	much->absent = test_is_quick() ? 150000 : 3600000;
+	much->absent = test_is_quick() ? 150000 : 4400000;
 	run_process(learn_much, much);
 	run_process(ask_much_again, much);
 	fprintf(stderr, "false positives: %" PRIu64 ", again %" PRIu64 ", reopened %" PRIu64 "\n",
