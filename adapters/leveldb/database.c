@@ -326,12 +326,29 @@ static bool check_filter(const struct wn_leveldb_options *given, char **errptr)
 	return err == 0;
 }
 
+/* A database that is not there, and is not to be made: LevelDB says so. What was learned about it
+ * stays: a file system may not be mounted just now. */
+static bool is_refused(const struct wn_leveldb *wn, char **errptr)
+{
+	leveldb_t *level;
+
+	if (is_there(wn->path, "CURRENT") || wn__level_creates(wn->shim))
+		return false;
+	level = leveldb_open(wn__level_options(wn->shim), wn->path, errptr);
+	if (level) { /* somebody made it meanwhile */
+		leveldb_close(level);
+		set_error(errptr, wn->path, "it was made while it was opened; try again");
+	}
+	return true;
+}
+
 static bool open_all(struct wn_leveldb *wn, const leveldb_options_t *options, const char *path,
 		     const struct wn_leveldb_options *given, char **errptr)
 {
 	int err;
 
-	if (!check_filter(given, errptr) || !prepare(wn, options, path, given, errptr))
+	if (!check_filter(given, errptr) || !prepare(wn, options, path, given, errptr) ||
+	    is_refused(wn, errptr))
 		return false;
 	err = claim_directory(wn);
 	if (!err && !make_policy(wn, given, errptr))

@@ -253,6 +253,11 @@ void wn__level_unwatch(wn__level_shim *shim)
 	delete shim;
 }
 
+bool wn__level_creates(const wn__level_shim *shim)
+{
+	return inside(shim->options)->create_if_missing;
+}
+
 bool wn__level_is_bytewise(const wn__level_shim *shim)
 {
 	return inside(shim->options)->comparator == leveldb::BytewiseComparator();

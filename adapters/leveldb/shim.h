@@ -51,6 +51,8 @@ leveldb_options_t *wn__level_options(struct wn__level_shim *shim);
 /* After the database is closed. NULL is fine. */
 void wn__level_unwatch(struct wn__level_shim *shim);
 
+/* Do they let a database be made that is not there? */
+bool wn__level_creates(const struct wn__level_shim *shim);
 /* Is their comparator LevelDB's own, by bytes? */
 bool wn__level_is_bytewise(const struct wn__level_shim *shim);
 /* By the options' comparator. */

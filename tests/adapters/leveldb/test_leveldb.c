@@ -10,6 +10,7 @@
 #include <winnow/error.h>
 
 #include "tests/support/leveldb_db.h"
+#include "tests/support/processes.h"
 
 static uint64_t scale(uint64_t full, uint64_t quick)
 {
@@ -217,6 +218,36 @@ START_TEST(a_database_that_cannot_be_opened_leaves_nothing)
 	leveldb_free(error);
 	ck_assert_int_ne(access(test_path("nowhere.winnow"), F_OK), 0);
 	leveldb_options_destroy(options);
+}
+END_TEST
+
+/* It may be a file system that is not mounted. */
+START_TEST(an_open_that_finds_no_database_leaves_what_was_learned)
+{
+	struct db_setup setup = {.name = "away"};
+	leveldb_options_t *options = leveldb_options_create();
+	struct db db = db_open(&setup);
+	struct wn_leveldb *wn;
+	char *error = NULL, other[8192];
+	uint64_t first;
+
+	db_put(&db, 0, 40000);
+	db_compact(&db);
+	first = db_ask_absent(&db, 0, 20000);
+	ck_assert_uint_gt(first, 20);
+	db_close(&db);
+	snprintf(other, sizeof(other), "%s", test_path("elsewhere"));
+	ck_assert_int_eq(rename(test_path("away"), other), 0);
+	ck_assert_ptr_null(wn_leveldb_open(options, test_path("away"), NULL, &wn, &error));
+	ck_assert_ptr_nonnull(error);
+	leveldb_free(error);
+	leveldb_options_destroy(options);
+	nftw(test_path("away"), remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+	ck_assert_int_eq(rename(other, test_path("away")), 0);
+	db = db_open(&setup);
+	ck_assert_uint_eq(db_ask_absent(&db, 0, 20000), 0);
+	db_expect_right(&db, 0, 40000);
+	db_close(&db);
 }
 END_TEST
 
@@ -479,50 +510,70 @@ static void live_until_killed(int out, uint64_t first, uint64_t round)
 	}
 }
 
+/* What is seen of it afterwards. */
+struct aftermath {
+	uint64_t first, next; /* numbers that must be there; the one that may be */
+	uint64_t lessons;
+	bool all;
+};
+
+static void look_at_the_dead(void *given)
+{
+	struct aftermath *aftermath = given;
+	struct db_setup setup = {.name = "killed"};
+	struct db db = db_open(&setup);
+
+	db_expect_right(&db, aftermath->all ? 0 : aftermath->first, aftermath->next);
+	/* One more may have been put than was said. */
+	if (db_get(&db, aftermath->next) == aftermath->next)
+		aftermath->next += 2;
+	aftermath->lessons += db_stats(&db).lessons;
+	expect(db_stats(&db).readers_refused == 0);
+	db_close(&db);
+}
+
+/* How many pairs were put. This process opens no database (processes.h). */
+static uint64_t put_and_kill(uint64_t first, uint64_t round, uint64_t wanted)
+{
+	uint64_t done = 0, number;
+	int pipes[2], status;
+	pid_t child;
+
+	ck_assert_int_eq(pipe(pipes), 0);
+	child = fork();
+	ck_assert_int_ge(child, 0);
+	if (child == 0) {
+		close(pipes[0]);
+		live_until_killed(pipes[1], first, round);
+	}
+	close(pipes[1]);
+	while (done < wanted && read(pipes[0], &number, sizeof(number)) == sizeof(number))
+		done++;
+	kill(child, SIGKILL);
+	while (read(pipes[0], &number, sizeof(number)) == sizeof(number))
+		done++;
+	close(pipes[0]);
+	expect(waitpid(child, &status, 0) == child);
+	expect(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+	return done;
+}
+
 START_TEST(kill_9_loses_nothing)
 {
-	uint64_t rounds = scale(100, 15), next = 0;
+	uint64_t rounds = scale(100, 15);
 	uint64_t random = test_seed("kill_9_loses_nothing", 12);
-	uint64_t lessons = 0;
+	struct aftermath *aftermath = share_memory(sizeof(*aftermath));
 
 	for (uint64_t round = 0; round < rounds; round++) {
-		uint64_t wanted = 500 + test_random(&random) % 2500, done = 0, number;
-		struct db_setup setup = {.name = "killed"};
-		int pipes[2], status;
-		struct db db;
-		pid_t child;
+		uint64_t wanted = 500 + test_random(&random) % 2500;
 
-		ck_assert_int_eq(pipe(pipes), 0);
-		child = fork();
-		ck_assert_int_ge(child, 0);
-		if (child == 0) {
-			close(pipes[0]);
-			live_until_killed(pipes[1], next, round);
-		}
-		close(pipes[1]);
-		while (done < wanted && read(pipes[0], &number, sizeof(number)) == sizeof(number))
-			done++;
-		kill(child, SIGKILL);
-		while (read(pipes[0], &number, sizeof(number)) == sizeof(number))
-			done++;
-		close(pipes[0]);
-		expect(waitpid(child, &status, 0) == child);
-		expect(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-		next += 2 * done;
-		db = db_open(&setup);
-		/* One more may have been put than was said. */
-		if (round % 5 == 4 || round + 1 == rounds)
-			db_expect_right(&db, 0, next);
-		else
-			db_expect_right(&db, next - 2 * done, next);
-		if (db_get(&db, next) == next)
-			next += 2;
-		lessons += db_stats(&db).lessons;
-		ck_assert_uint_eq(db_stats(&db).readers_refused, 0);
-		db_close(&db);
+		aftermath->first = aftermath->next;
+		aftermath->next += 2 * put_and_kill(aftermath->first, round, wanted);
+		aftermath->all = round % 5 == 4 || round + 1 == rounds;
+		run_process(look_at_the_dead, aftermath);
 	}
 	/* What was learned before a kill was there after it. */
-	ck_assert_uint_gt(lessons, 0);
+	ck_assert_uint_gt(aftermath->lessons, 0);
 }
 END_TEST
 
@@ -541,6 +592,7 @@ int main(void)
 	tcase_add_test(tests, without_the_secret_filters_say_maybe);
 	tcase_add_test(tests, options_are_checked);
 	tcase_add_test(tests, a_database_that_cannot_be_opened_leaves_nothing);
+	tcase_add_test(tests, an_open_that_finds_no_database_leaves_what_was_learned);
 	tcase_add_test(tests, a_false_positive_is_paid_for_once);
 	tcase_add_test(tests, key_lists_go_with_their_tables);
 	tcase_add_test(tests, key_lists_that_were_missed_are_swept);
