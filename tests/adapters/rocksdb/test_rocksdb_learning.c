@@ -49,7 +49,12 @@ START_TEST(a_false_positive_is_paid_for_once)
 	ck_assert_uint_eq(stats.adaptations, first);
 	ck_assert_uint_gt(stats.lessons, 0);
 	ck_assert_uint_eq(stats.unfixable + stats.reversemap_misses + stats.queue_drops, 0);
-	ck_assert_uint_eq(stats.key_lists_stored, stats.filters_built);
+	/* A table that is compacted before its key list was stored takes that along. */
+	ck_assert_uint_eq(stats.key_lists_lost, 0);
+	if (setup.no_compaction)
+		ck_assert_uint_eq(stats.key_lists_stored, stats.filters_built);
+	else
+		ck_assert_uint_le(stats.key_lists_stored, stats.filters_built);
 	expect_stored(&learner);
 	learner_close(&learner);
 	if (setup.cache)
