@@ -7,11 +7,6 @@
 #include "kinds/kind.h"
 #include "map.h"
 
-/* Kept of each fraction beyond a lesson's piece. Without them one key in 250 or so is known
- * too badly to make a lesson of, and its false positives come again; with them one in 16
- * million. They cost two bytes a key. */
-#define SPARE_BITS 16
-
 bool wn__keylist_is_valid(const struct wn__keylist *list)
 {
 	return list->key_count <= WN__SHAPE_MAX_KEYS &&
@@ -61,50 +56,23 @@ static bool is_ascending(const struct wn_hash *hashes, uint64_t count)
 	return true;
 }
 
-/* Do the bits that are kept fix the minirun? Those that are not could raise it by one
- * at most. */
-static bool is_minirun_fixed(const struct wn__keylist *list, struct wn_hash hash, uint64_t lost)
-{
-	struct wn__fingerprint low, high;
-
-	low = wn__split((struct wn_hash){hash.hi, hash.lo & ~lost}, list->slots);
-	high = wn__split((struct wn_hash){hash.hi, hash.lo | lost}, list->slots);
-	return low.quotient == high.quotient &&
-	       (low.hi ^ high.hi) >> (64 - list->remainder_bits) == 0;
-}
-
-static bool are_miniruns_fixed(const struct wn__keylist *list, const struct wn_hash *hashes,
-			       unsigned hash_bytes)
-{
-	uint64_t lost = wn__keylist_lost_bits(hash_bytes);
-
-	for (uint64_t i = 0; i < list->key_count; i++) {
-		if (!is_minirun_fixed(list, hashes[i], lost))
-			return false;
-	}
-	return true;
-}
-
 unsigned wn__keylist_hash_bytes(const struct wn__keylist *list, unsigned fraction_bits)
 {
-	unsigned bits = fraction_bits + 64 - (unsigned)__builtin_clzll(list->slots | 1) + 8;
+	unsigned bits = fraction_bits + (unsigned)__builtin_ctzll(list->slots);
 
 	if (bits <= 64)
 		return 8;
 	return bits < 128 ? (bits + 7) / 8 : 16;
 }
 
-/* To fix the miniruns of all n keys takes log2(n) bits more than to fix that of one; but with a
- * power of two of slots a minirun is the hash's first bits, and nothing behind them matters. */
+unsigned wn__keylist_known_bits(const struct wn__keylist *list, unsigned hash_bytes)
+{
+	return hash_bytes < 16 ? 8 * hash_bytes - (unsigned)__builtin_ctzll(list->slots) : 128;
+}
+
 unsigned wn__keylist_lesson_bytes(const struct wn__keylist *list, unsigned piece_bits)
 {
-	unsigned more = list->plain ? 64 - (unsigned)__builtin_clzll(list->slots | 1) :
-				     piece_bits + SPARE_BITS;
-
-	if (list->plain && (list->slots & (list->slots - 1)) == 0 &&
-	    list->slots <= UINT64_MAX >> list->remainder_bits)
-		return 8;
-	return wn__keylist_hash_bytes(list, list->remainder_bits + more);
+	return wn__keylist_hash_bytes(list, list->remainder_bits + (list->plain ? 0 : piece_bits));
 }
 
 static void check_put(struct wn__keylist_put *put)
@@ -115,9 +83,6 @@ static void check_put(struct wn__keylist_put *put)
 	if (!wn__keylist_is_valid(put->list) || put->hash_bytes < 8 || put->hash_bytes > 16 ||
 	    !is_ascending(put->hashes, put->list->key_count))
 		put->err = WN_ERR_INVALID;
-	else if (put->hash_bytes < 16 &&
-		 !are_miniruns_fixed(put->list, put->hashes, put->hash_bytes))
-		put->hash_bytes = 16;
 }
 
 void wn__map_put_all(struct wn__map *map, struct wn__keylist_put *puts, size_t count)

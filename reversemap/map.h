@@ -90,12 +90,9 @@ typedef int wn__keylist_visit_fn(void *arg, const struct wn__keylist_info *info,
  * gives them; they are not retained. A key list with the same id is replaced. On failure
  * the store is as it was, or without the key list that was to be replaced.
  *
- * hash_bytes: how much to keep of each hash, 8 to 16; 0 means all 16. With less,
- * about 8 * hash_bytes - log2(slots) bits of the fraction are known, and of one key
- * in 2^n up to n fewer. Where a doubt would be left about any key's minirun, the key list
- * is kept with 16 bytes all the same (8 bytes, a million keys, 9-bit remainders: one
- * key list in 2^15). WN_ERR_INVALID: out of order, another hash_bytes, impossible
- * parameters. */
+ * hash_bytes: how much to keep of each hash, 8 to 16; 0 means all 16. With less, the fraction is
+ * known as far as wn__keylist_known_bits() says; the minirun always is, as the first 8 bytes
+ * decide it. WN_ERR_INVALID: out of order, another hash_bytes, impossible parameters. */
 int wn__map_put(struct wn__map *map, const struct wn__keylist *list,
 			   const struct wn_hash *hashes, unsigned hash_bytes);
 
@@ -111,12 +108,15 @@ struct wn__keylist_put {
  * filters of one table. */
 void wn__map_put_many(struct wn__map *map, struct wn__keylist_put *puts, size_t count);
 
-/* The hash_bytes that make `fraction_bits` bits known of all but one key in 250. */
+/* The bits of each fraction that are known when so many bytes of the hash are: all bits of those
+ * bytes, less one for each factor of two in the number of slots (base/bits.h); 128 of 16. */
+unsigned wn__keylist_known_bits(const struct wn__keylist *list, unsigned hash_bytes);
+
+/* The least hash_bytes that make `fraction_bits` bits known. */
 unsigned wn__keylist_hash_bytes(const struct wn__keylist *list, unsigned fraction_bits);
 
-/* The hash_bytes that lessons with pieces of `piece_bits` bits need. Of a key list with
- * fingerprints, a whole piece behind the remainder of all but one key in 16 million. Of a
- * plain key list, every key's minirun, with a chance of 255 in 256 at least. */
+/* The hash_bytes that lessons with pieces of `piece_bits` bits need: a whole piece behind the
+ * remainder or, of a plain key list, the minirun. */
 unsigned wn__keylist_lesson_bytes(const struct wn__keylist *list, unsigned piece_bits);
 
 /* A result of lookups, and of nothing else: the key list is there, it is the filter's, and it has

@@ -218,31 +218,6 @@ static int read_next(struct wn__keylist_pages *pages, struct bracket *bracket, u
 	return read_page(pages, bracket->high < all ? bracket->high - 1 : bracket->low, page);
 }
 
-/* The bits of the fraction that the known bits of the hash fix: those in which the
- * smallest and the largest hash that it may be agree. Whatever is between the two
- * agrees with both. */
-static unsigned known_fraction_bits(const struct wn__keylist_header *header, struct wn_hash hash)
-{
-	uint64_t lost = wn__keylist_lost_bits(header->hash_bytes);
-	struct wn__fingerprint low = wn__split(hash, header->list.slots), high;
-
-	high = wn__split((struct wn_hash){hash.hi, hash.lo | lost}, header->list.slots);
-	if (low.quotient != high.quotient)
-		return 0;
-	return wn__common_prefix(low.hi, low.lo, high.hi, high.lo);
-}
-
-/* Is this hash's minirun known? wn__map_put() keeps no other key list; whoever wrote this
- * one, ranks and gaps in it mean nothing. */
-static int check_minirun(const struct wn__keylist_pages *pages, const struct page *page,
-			 size_t index)
-{
-	const struct wn__keylist_header *header = &pages->header;
-
-	return known_fraction_bits(header, hash_at(pages, page, index)) <
-			       header->list.remainder_bits ? WN_ERR_CORRUPT : 0;
-}
-
 /* Read the page that has the first hash whose minirun is not below. The key list must
  * have hashes. WN__MAP_NO_PLACE if all are below: the last page was seen. All hashes
  * before the page are below: it is the first, or the one before it was seen. */
@@ -260,9 +235,6 @@ static int find_page(struct wn__keylist_pages *pages, uint64_t minirun, struct p
 		first = minirun_at(pages, page, 0);
 		last = minirun_at(pages, page, page->count - 1);
 		if (last < minirun) {
-			err = check_minirun(pages, page, page->count - 1);
-			if (err)
-				return err;
 			raise_low(&bracket, page, last);
 		} else if (first < minirun || page->number == bracket.low) {
 			return 0;
@@ -307,12 +279,9 @@ static int get_entry(struct wn__keylist_pages *pages, struct page *page, uint64_
 	if (err)
 		return err;
 	entry.hash = hash_at(pages, page, (size_t)(index - page->first));
-	/* A hash above is above, whatever of it is not known. */
 	if (minirun_of(list, entry.hash) != minirun)
 		return WN__MAP_NO_PLACE;
-	entry.fraction_bits = known_fraction_bits(&pages->header, entry.hash);
-	if (entry.fraction_bits < list->remainder_bits)
-		return WN_ERR_CORRUPT;
+	entry.fraction_bits = wn__keylist_known_bits(list, pages->header.hash_bytes);
 	*entryp = entry;
 	return 0;
 }
@@ -335,8 +304,6 @@ int wn__keylist_pages_lookup(struct wn__keylist_pages *pages, const struct wn__k
 	if (err)
 		return err;
 	first = find_in_page(pages, &page, minirun);
-	if (first > 0)
-		err = check_minirun(pages, &page, first - 1);
 	index = page.first + first + rank;
 	while (!err && *countp < max) {
 		err = get_entry(pages, &page, index + *countp, minirun, &entries[*countp]);

@@ -101,9 +101,11 @@ WN__INLINE unsigned wn__select(uint64_t word, unsigned index, bool fast)
 	return wn__select_portable(word, index);
 }
 
-/* A hash under a number of slots: the fraction times `slots` has the quotient
- * as its integer part; its fraction's leading bits are the remainder, then the
- * extensions. Exact: two hashes with one quotient differ in their fractions. */
+/* A hash under a number of slots: its upper half times `slots` has the quotient as its integer
+ * part, and the bits behind the point are the remainder, then the extensions. Behind the last of
+ * them that can be 1 (the product ends in as many zeros as `slots` does) comes the lower half, as
+ * it is. Two hashes with one quotient differ in their fractions, and the order is that of the
+ * hashes. Twice as many slots move the fraction by one bit, all 128 of it. */
 struct wn__fingerprint {
 	uint64_t quotient;
 	uint64_t hi, lo; /* the fraction */
@@ -111,22 +113,21 @@ struct wn__fingerprint {
 
 WN__INLINE struct wn__fingerprint wn__split(struct wn_hash hash, uint64_t slots)
 {
-	wn__u128 low = (wn__u128)hash.lo * slots;
-	wn__u128 high = (wn__u128)hash.hi * slots + (uint64_t)(low >> 64);
+	wn__u128 product = (wn__u128)hash.hi * slots;
+	unsigned zeros = (unsigned)__builtin_ctzll(slots);
 
 	return (struct wn__fingerprint){
-		.quotient = (uint64_t)(high >> 64),
-		.hi = (uint64_t)high,
-		.lo = (uint64_t)low,
+		.quotient = (uint64_t)(product >> 64),
+		.hi = (uint64_t)product | hash.lo >> 1 >> (63 - zeros),
+		.lo = hash.lo << zeros,
 	};
 }
 
-/* The minirun of a hash: quotient and remainder in one number. */
+/* The minirun of a hash: quotient and remainder in one number, floor of the upper half times
+ * slots * 2^remainder_bits, which is less than 2^64. So the lower half has no part in it. */
 WN__INLINE uint64_t wn__hash_minirun(struct wn_hash hash, uint64_t slots, unsigned remainder_bits)
 {
-	struct wn__fingerprint print = wn__split(hash, slots);
-
-	return print.quotient << remainder_bits | print.hi >> (64 - remainder_bits);
+	return (uint64_t)((wn__u128)hash.hi * (slots << remainder_bits) >> 64);
 }
 
 /* Bits [at, at + width) of the fraction, counted from its first bit; bits past

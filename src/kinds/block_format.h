@@ -12,7 +12,7 @@
 #include "base/bytes.h"
 #include "base/secret.h"
 
-#define WN__BLOCK_VERSION 1
+#define WN__BLOCK_VERSION 2
 
 /* A block ends in zeros: RocksDB's built-in reader takes it for a filter that
  * says "maybe" to everything, and so does LevelDB's. */

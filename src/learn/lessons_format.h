@@ -12,8 +12,7 @@
 /* ---- one filter's record ------------------------------------------------ */
 
 #define WN__RECORD_MAGIC "WNLESSON"
-#define WN__RECORD_VERSION 2
-#define WN__RECORD_OLDEST 1 /* has no lessons on the number of a minirun's keys */
+#define WN__RECORD_VERSION 3
 #define WN__RECORD_DISTRUSTED 1u /* the one flag */
 
 enum {

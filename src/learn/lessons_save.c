@@ -250,8 +250,6 @@ static bool lessons_fit(const unsigned char *record)
 		/* All 64 bits in use make the product 0. */
 		if (!wn__lesson_is_valid(word) || minirun > miniruns - 1)
 			return false;
-		if (wn__lesson_is_count(word) && wn__record_version(record) < WN__RECORD_VERSION)
-			return false;
 		if (minirun < last_minirun)
 			return false;
 		if (i > 0 && minirun == last_minirun &&
@@ -269,8 +267,7 @@ static int check_record(const unsigned char *record, size_t room, size_t *sizep)
 
 	if (room < WN__RECORD_MIN_SIZE || !wn__record_has_magic(record))
 		return WN_ERR_CORRUPT;
-	if (wn__record_version(record) < WN__RECORD_OLDEST ||
-	    wn__record_version(record) > WN__RECORD_VERSION)
+	if (wn__record_version(record) != WN__RECORD_VERSION)
 		return WN_ERR_VERSION;
 	count = wn__record_count(record);
 	if (count > (room - WN__RECORD_MIN_SIZE) / WN__RECORD_LESSON_SIZE)

@@ -93,7 +93,7 @@ static void assert_reads_back(size_t payload_size, size_t params_length, uint64_
 		ck_assert_int_eq(wn_block_read(block, size, (enum wn_check)check, &info, &reason),
 				 0);
 		ck_assert_ptr_null(reason);
-		ck_assert_uint_eq(info.version, 1);
+		ck_assert_uint_eq(info.version, 2);
 		ck_assert_uint_eq(info.kind, KIND);
 		ck_assert_uint_eq(info.key_count, key_count);
 		ck_assert_uint_eq(info.secret_id, wn_secret_id(secret));
@@ -127,7 +127,7 @@ END_TEST
 START_TEST(a_block_has_the_documented_bytes)
 {
 	static const unsigned char start[32] = {
-		'W', 'I', 'N', 'N', 'O', 'W', 0x1a, 0x0a, 1, 0, KIND, 0, 128, 0, 0, 0,
+		'W', 'I', 'N', 'N', 'O', 'W', 0x1a, 0x0a, 2, 0, KIND, 0, 128, 0, 0, 0,
 		20,  0,	  0,   0,   0,	 0,   0,    0,	  KEY_COUNT & 255, KEY_COUNT >> 8,
 	};
 	static const unsigned char zeros[8];
@@ -335,7 +335,7 @@ START_TEST(what_a_later_version_may_add_is_refused)
 		wn__block_set_header_sum(block);
 		assert_refused(block, size, WN_CHECK_HEADER, WN_ERR_VERSION);
 	}
-	wn__block_set_version(block, 1);
+	wn__block_set_version(block, WN__BLOCK_VERSION);
 	for (unsigned bit = 0; bit < 8; bit++) {
 		wn__block_set_flags(block, 1u << bit);
 		wn__block_set_header_sum(block);
@@ -370,7 +370,7 @@ START_TEST(no_input_reads_outside_itself)
 		if (i % 2 && size >= WN__BLOCK_MIN_SIZE) {
 			memset(bytes + size - WN__BLOCK_TRAILER_SIZE, 0, WN__BLOCK_TRAILER_SIZE);
 			wn__block_set_magic(bytes);
-			wn__block_set_version(bytes, 1);
+			wn__block_set_version(bytes, WN__BLOCK_VERSION);
 			wn__block_set_flags(bytes, 0);
 			wn__block_set_header_size(bytes, WN__BLOCK_HEADER_SIZE);
 			wn__block_set_payload_size(bytes, size - WN__BLOCK_MIN_SIZE);
@@ -379,7 +379,7 @@ START_TEST(no_input_reads_outside_itself)
 			wn__block_set_payload_sum(bytes, size - WN__BLOCK_MIN_SIZE);
 		} else if (size >= WN__BLOCK_MIN_SIZE) {
 			wn__block_set_magic(bytes);
-			wn__block_set_version(bytes, 1);
+			wn__block_set_version(bytes, WN__BLOCK_VERSION);
 			wn__block_set_header_sum(bytes);
 		}
 		if (wn_block_read(bytes, size, WN_CHECK_ALL, &info, NULL) == 0 &&

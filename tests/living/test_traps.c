@@ -379,6 +379,13 @@ END_TEST
 
 /* ---- the read path, errors ---------------------------------------------- */
 
+/* Twice the slots: quotient and fraction, 192 bits in all, moved by one bit. */
+static bool is_doubled(struct wn__fingerprint twice, struct wn__fingerprint once)
+{
+	return twice.quotient == (once.quotient << 1 | once.hi >> 63) &&
+	       twice.hi == (once.hi << 1 | once.lo >> 63) && twice.lo == once.lo << 1;
+}
+
 /* A product puts hashes in the order of their quotients, for any number of slots; a
  * modulo would not, and takes a division where a multiplication does. */
 START_TEST(quotients_come_from_a_product_not_from_a_modulo)
@@ -395,12 +402,14 @@ START_TEST(quotients_come_from_a_product_not_from_a_modulo)
 			struct wn__fingerprint print = wn__split(hash, slots[i]);
 
 			expect(print.quotient < slots[i]);
-			expect(print.quotient == (uint64_t)(((fraction)hash.hi * slots[i] +
-							     ((fraction)hash.lo * slots[i] >> 64))
-							    >> 64));
+			expect(print.quotient ==
+			       (uint64_t)((fraction)hash.hi * slots[i] >> 64));
 			expect(print.quotient > last.quotient ||
-			       (print.quotient == last.quotient && print.hi >= last.hi));
+			       (print.quotient == last.quotient &&
+				(print.hi > last.hi ||
+				 (print.hi == last.hi && print.lo >= last.lo))));
 			last = print;
+			expect(is_doubled(wn__split(hash, 2 * slots[i]), print));
 			if (hash.hi > UINT64_MAX - move)
 				break;
 			hash.hi += move;

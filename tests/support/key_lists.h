@@ -98,16 +98,15 @@ static inline void free_sample(struct sample *sample)
 	free(sample->hashes);
 }
 
-/* floor(hash * slots * 2^remainder_bits / 2^128), in limbs of 32 bits: another way
- * than the library's. */
+/* floor(upper half * slots * 2^remainder_bits / 2^64), in limbs of 32 bits: another way than
+ * the library's. */
 static inline uint64_t minirun_by_hand(const struct wn__keylist *list, struct wn_hash hash)
 {
-	const uint32_t limbs[4] = {(uint32_t)hash.lo, (uint32_t)(hash.lo >> 32),
-				   (uint32_t)hash.hi, (uint32_t)(hash.hi >> 32)};
+	const uint32_t limbs[2] = {(uint32_t)hash.hi, (uint32_t)(hash.hi >> 32)};
 	uint64_t factor = list->slots << list->remainder_bits;
 	wn__u128 carry = 0;
 
-	for (unsigned i = 0; i < 4; i++)
+	for (unsigned i = 0; i < 2; i++)
 		carry = (carry >> 32) + (wn__u128)limbs[i] * factor;
 	return (uint64_t)(carry >> 32);
 }

@@ -20,18 +20,24 @@ __extension__ typedef unsigned __int128 fraction;
 
 /* ---- hashes made to measure --------------------------------------------- */
 
-/* A hash with the given quotient, and fraction bits from hi:lo on. Exact but for the
- * last bits of the fraction, as many as `slots` has. */
-static inline struct wn_hash craft_hash(uint64_t slots, uint64_t quotient, uint64_t hi,
-					uint64_t lo)
+/* The bits of a fraction that no upper half of a hash reaches: as many as `slots` has factors
+ * of two. The lower half begins there. */
+static inline unsigned zeros_of(uint64_t slots)
 {
-	fraction top = (fraction)quotient << 64 | hi;
-	fraction rest = (top % slots) << 64 | lo;
-	fraction low = rest / slots + (rest % slots != 0);
-	struct wn_hash hash = {(uint64_t)(top / slots), (uint64_t)low};
+	return (unsigned)__builtin_ctzll(slots);
+}
 
-	hash.hi += (uint64_t)(low >> 64);
-	return hash;
+/* The first hash whose quotient and fraction are these or later; with the upper half that this
+ * takes, the lower half is as the fraction says. */
+static inline struct wn_hash craft_hash(uint64_t slots, uint64_t quotient, uint64_t hi, uint64_t lo)
+{
+	unsigned zeros = zeros_of(slots);
+	fraction product = ((fraction)quotient << 64 | hi) >> zeros << zeros;
+
+	return (struct wn_hash){
+		(uint64_t)(product / slots) + (product % slots != 0),
+		(uint64_t)(((fraction)hi << 64 | lo) >> zeros),
+	};
 }
 
 /* The same with a remainder, and random bits behind it. */
@@ -45,18 +51,35 @@ static inline struct wn_hash craft_key(const struct wn_aqf *aqf, uint64_t quotie
 }
 
 /* The hash's last bits, from bit `at` of its fraction on, replaced by random ones, and
- * that bit flipped. */
+ * that bit flipped. The upper halves of two hashes differ by one at least, their products by
+ * `slots`: where a difference is to be smaller it is in the lower half, and further back. */
 static inline struct wn_hash craft_relative(const struct wn_aqf *aqf, struct wn_hash hash,
 					    unsigned at, uint64_t *random)
 {
-	struct wn__fingerprint print = wn__split(hash, aqf->table.slots);
-	fraction whole = (fraction)print.hi << 64 | print.lo;
-	fraction tail = (fraction)test_random(random) << 63 | test_random(random) >> 1;
+	uint64_t slots = aqf->table.slots;
+	struct wn__fingerprint print = wn__split(hash, slots), crafted;
+	fraction old = (fraction)print.hi << 64 | print.lo, whole, tail;
+	struct wn_hash relative;
 
-	whole ^= (fraction)1 << (127 - at);
-	whole ^= at < 127 ? tail >> at : 0;
-	return craft_hash(aqf->table.slots, print.quotient, (uint64_t)(whole >> 64),
-			  (uint64_t)whole);
+	for (unsigned tries = 0; tries < 100 && at < 64 - zeros_of(slots); tries++) {
+		tail = (fraction)test_random(random) << 63 | test_random(random) >> 1;
+		whole = (old ^ (fraction)1 << (127 - at)) ^ tail >> at;
+		relative = craft_hash(slots, print.quotient, (uint64_t)(whole >> 64),
+				      (uint64_t)whole);
+		crafted = wn__split(relative, slots);
+		if (crafted.quotient == print.quotient &&
+		    wn__common_prefix(crafted.hi, crafted.lo, print.hi, print.lo) == at)
+			return relative;
+	}
+	if (at < 64 - zeros_of(slots))
+		at = 64 - zeros_of(slots);
+	at -= 64 - zeros_of(slots);
+	if (at > 63)
+		at = 63;
+	relative = hash;
+	relative.lo ^= UINT64_C(1) << (63 - at);
+	relative.lo ^= at < 63 ? test_random(random) >> 1 >> at : 0;
+	return relative;
 }
 
 /* ---- the shelf ---------------------------------------------------------- */
@@ -75,19 +98,20 @@ struct subject {
 	size_t count, room;
 };
 
+/* In a way of its own: the product with the slots' odd factor has the lower half behind it. */
 static inline fraction fraction_of(const struct wn_aqf *aqf, struct wn_hash hash)
 {
-	fraction low = (fraction)hash.lo * aqf->table.slots;
+	unsigned zeros = zeros_of(aqf->table.slots);
+	uint64_t product = hash.hi * (aqf->table.slots >> zeros);
 
-	return ((fraction)hash.hi * aqf->table.slots << 64) + low;
+	return ((fraction)product << 64 | hash.lo) << zeros;
 }
 
 static inline uint64_t minirun_of(const struct wn_aqf *aqf, struct wn_hash hash)
 {
-	fraction low = (fraction)hash.lo * aqf->table.slots;
-	fraction high = (fraction)hash.hi * aqf->table.slots + (low >> 64);
+	fraction product = (fraction)hash.hi * aqf->table.slots;
 
-	return (uint64_t)(high >> (64 - aqf->table.remainder_bits));
+	return (uint64_t)(product >> (64 - aqf->table.remainder_bits));
 }
 
 static inline unsigned stored_bits(const struct wn_aqf *aqf, const struct shelf_item *item)
