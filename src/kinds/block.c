@@ -97,19 +97,52 @@ int wn_block_read(const void *block, size_t size, enum wn_check check,
 
 /* ---- write -------------------------------------------------------------- */
 
-int wn__block_begin(struct wn__block_writer *writer, size_t payload_size,
-		    unsigned char **payloadp)
+static void set_payload_size(struct wn__block_writer *writer, size_t payload_size,
+			     unsigned char **payloadp)
+{
+	writer->size = payload_size + WN__BLOCK_MIN_SIZE;
+	writer->payload_size = payload_size;
+	*payloadp = writer->block + WN__BLOCK_HEADER_SIZE;
+}
+
+int wn__block_begin_raw(struct wn__block_writer *writer, size_t payload_size,
+			unsigned char **payloadp)
 {
 	*payloadp = NULL;
 	memset(writer, 0, sizeof(*writer));
 	if (payload_size > SIZE_MAX - WN__BLOCK_MIN_SIZE)
 		return ENOMEM;
-	writer->block = wn__alloc_table(payload_size + WN__BLOCK_MIN_SIZE);
+	writer->block = wn__alloc_large(payload_size + WN__BLOCK_MIN_SIZE);
 	if (!writer->block)
 		return ENOMEM;
-	writer->size = payload_size + WN__BLOCK_MIN_SIZE;
-	writer->payload_size = payload_size;
-	*payloadp = writer->block + WN__BLOCK_HEADER_SIZE;
+	set_payload_size(writer, payload_size, payloadp);
+	return 0;
+}
+
+int wn__block_begin(struct wn__block_writer *writer, size_t payload_size,
+		    unsigned char **payloadp)
+{
+	int err = wn__block_begin_raw(writer, payload_size, payloadp);
+
+	if (!err)
+		memset(*payloadp, 0, payload_size);
+	return err;
+}
+
+int wn__block_resize(struct wn__block_writer *writer, size_t payload_size,
+		     unsigned char **payloadp)
+{
+	unsigned char *block;
+
+	if (payload_size > SIZE_MAX - WN__BLOCK_MIN_SIZE)
+		return ENOMEM;
+	if (payload_size != writer->payload_size) {
+		block = wn__realloc(writer->block, payload_size + WN__BLOCK_MIN_SIZE);
+		if (!block)
+			return ENOMEM;
+		writer->block = block;
+	}
+	set_payload_size(writer, payload_size, payloadp);
 	return 0;
 }
 
@@ -148,6 +181,8 @@ int wn__block_end(struct wn__block_writer *writer, unsigned kind, const unsigned
 	wn__block_set_kind(block, kind);
 	wn__block_set_flags(block, 0);
 	wn__block_set_header_size(block, WN__BLOCK_HEADER_SIZE);
+	memset(block + WN__BLOCK_RESERVED_AT, 0, 8);
+	memset(block + writer->size - WN__BLOCK_TRAILER_SIZE, 0, WN__BLOCK_TRAILER_SIZE);
 	wn__block_set_payload_size(block, writer->payload_size);
 	wn__block_set_key_count(block, key_count);
 	wn__block_set_seed(block, secret->seed);

@@ -28,6 +28,15 @@ struct wn__block_writer {
 int wn__block_begin(struct wn__block_writer *writer, size_t payload_size,
 		    unsigned char **payloadp);
 
+/* The same, with bytes of any value: the kind writes them all. */
+int wn__block_begin_raw(struct wn__block_writer *writer, size_t payload_size,
+			unsigned char **payloadp);
+
+/* Another payload size. What there was stays, as far as it goes; new bytes have any value. On
+ * ENOMEM the block is as it was. */
+int wn__block_resize(struct wn__block_writer *writer, size_t payload_size,
+		     unsigned char **payloadp);
+
 /* Write header, checksums and trailer around the payload. `params` is
  * WN_BLOCK_PARAMS_SIZE bytes. A filter id is drawn; that can fail with an errno.
  * The writer keeps the block either way. */

@@ -39,6 +39,7 @@ static int open_kind(struct wn_filter *filter, enum wn_check check, const char *
 	}
 	filter->query = filter->kind->query;
 	filter->query_batch = filter->kind->query_batch;
+	filter->query_from = filter->kind->query_from;
 	return filter->kind->open(filter, check, reasonp);
 }
 

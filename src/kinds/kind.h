@@ -60,6 +60,7 @@ struct wn_filter {
 	wn__query_fn *query;
 	void *state; /* the kind's own, from open() */
 	wn__query_batch_fn *query_batch;
+	wn__query_from_fn *query_from; /* NULL: a kind without fingerprints */
 	const struct wn__kind *kind;
 	const struct wn_secret *secret;
 	struct wn_secret *owned_secret; /* NULL when `secret` is the host's */

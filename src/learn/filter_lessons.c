@@ -53,10 +53,10 @@ static bool __attribute__((noinline)) ask_lessons(const struct wn_filter *filter
 	if (!are_lessons_of(lessons, filter))
 		return true;
 	tail = tail_of(wn__split(hash, shape->slots), shape->remainder_bits);
-	if (!filter->kind->query_from)
+	if (!filter->query_from)
 		return !wn__lessons_refute_minirun(lessons, match->minirun, tail);
 	while (match->known && wn__lessons_refute(lessons, match->minirun, match->rank, tail)) {
-		if (!filter->kind->query_from(filter->state, hash, match->rank + 1, match))
+		if (!filter->query_from(filter->state, hash, match->rank + 1, match))
 			return false;
 	}
 	return true;
@@ -89,7 +89,7 @@ bool wn__filter_query_learned(const struct wn_filter *filter, const struct wn__l
 	bool maybe = !filter || filter->query(filter->state, hash, &match);
 
 	if (maybe && filter) {
-		if (!filter->kind->query_from)
+		if (!filter->query_from)
 			match = place_of(filter, hash);
 		if (wn__lessons_exist(lessons))
 			maybe = ask_lessons(filter, lessons, hash, &match);

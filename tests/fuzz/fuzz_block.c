@@ -13,13 +13,14 @@
 #include <winnow/filter.h>
 
 #include "base/bits.h"
+#include "kinds/aqf/lines_format.h"
 #include "kinds/block_format.h"
 #include "kinds/kind.h"
 #include "kinds/small.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { AS_IT_IS, REPAIR, REPAIR_SMALL, MODES };
+enum { AS_IT_IS, REPAIR, REPAIR_LINES, REPAIR_SMALL, MODES };
 
 #define QUERIES 64
 
@@ -42,6 +43,36 @@ static void repair_block(unsigned char *block, size_t size, unsigned kind)
 	memset(block + WN__BLOCK_RESERVED_AT, 0, 8);
 	wn__block_set_header_sum(block);
 	wn__block_set_payload_sum(block, size - WN__BLOCK_MIN_SIZE);
+}
+
+/* An AdaptiveQF in lines, with numbers that fit the size: as many spans as the input wants. */
+static void repair_lines(unsigned char *block, size_t size)
+{
+	unsigned char *at = block + WN__BLOCK_PARAMS_AT;
+	struct wn__lines_params params;
+	size_t left;
+
+	if (size < WN__BLOCK_MIN_SIZE + 4 * (WN__LINE_SIZE + 1))
+		return;
+	left = size - WN__BLOCK_MIN_SIZE;
+	params = wn__lines_params_get(at);
+	params.remainder_bits = 8 + params.remainder_bits % 9;
+	params.quotients = 8 + params.quotients % 129;
+	params.zero = 0;
+	params.spans = params.spans % (left / (WN__LINE_SIZE + 1) - 3);
+	params.spans += (left - params.spans) % 4; /* so that what is left is a multiple of 4 */
+	params.spans += params.spans ? 0 : 4;
+	params.lines = (uint32_t)params.spans;
+	left -= (WN__LINE_SIZE + 1) * (size_t)params.spans;
+	params.odd_spans = left < WN__ODD_SPAN_SIZE ?
+				   0 : params.odd_spans % (uint32_t)(left / WN__ODD_SPAN_SIZE + 1);
+	left -= params.odd_spans * (size_t)WN__ODD_SPAN_SIZE;
+	params.extended = left < WN__EXTENDED_SIZE ?
+				  0 : params.extended % (uint32_t)(left / WN__EXTENDED_SIZE + 1);
+	left -= params.extended * (size_t)WN__EXTENDED_SIZE;
+	params.odd_prints = left / WN__ODD_PRINT_SIZE;
+	wn__lines_params_put(at, &params);
+	repair_block(block, size, WN_KIND_AQF);
 }
 
 static void repair_small(unsigned char *bytes, size_t size, unsigned kind)
@@ -170,6 +201,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	kind = kinds[data[0] / MODES % (sizeof(kinds) / sizeof(kinds[0]))];
 	if (data[0] % MODES == REPAIR)
 		repair_block(block, size - 1, kind);
+	else if (data[0] % MODES == REPAIR_LINES)
+		repair_lines(block, size - 1);
 	else if (data[0] % MODES == REPAIR_SMALL)
 		repair_small(block, size - 1, kind);
 	try_block(block, size - 1, WN_CHECK_HEADER);

@@ -46,7 +46,30 @@ static void expect_lengths(const struct wn_hash *hashes, size_t count, uint64_t 
 		note(&wanted, end - start);
 }
 
-static void check_filter(size_t keys, const char *options, uint64_t *seed)
+/* In lines no run pushes another: clusters are runs. */
+static void expect_runs(const struct wn_hash *hashes, size_t count, uint64_t quotients)
+{
+	uint64_t run = 0, last = UINT64_MAX;
+
+	wanted.count = 0;
+	for (size_t i = 0; i < count; i++) {
+		uint64_t quotient = (uint64_t)((unsigned __int128)hashes[i].hi * quotients >> 64);
+
+		if (quotient != last && run) {
+			note(&wanted, run);
+			run = 0;
+		}
+		last = quotient;
+		run++;
+	}
+	if (run)
+		note(&wanted, run);
+}
+
+typedef void expect_fn(const struct wn_hash *hashes, size_t count, uint64_t slots);
+
+static void check_filter(size_t keys, const char *options, expect_fn *expect_clusters,
+			 uint64_t *seed)
 {
 	struct wn_secret *secret = test_secret(1);
 	struct wn_filter_info info;
@@ -71,7 +94,7 @@ static void check_filter(size_t keys, const char *options, uint64_t *seed)
 	for (size_t i = 0; i < seen.count; i++)
 		total += seen.at[i];
 	ck_assert_double_eq((double)total, wn_filter_fact_of(&info, "used_slots"));
-	expect_lengths(hashes, count, (uint64_t)wn_filter_fact_of(&info, "slots"));
+	expect_clusters(hashes, count, (uint64_t)wn_filter_fact_of(&info, "slots"));
 	ck_assert_uint_eq(seen.count, wanted.count);
 	for (size_t i = 0; i < seen.count; i++)
 		expect(seen.at[i] == wanted.at[i]);
@@ -86,12 +109,24 @@ START_TEST(clusters_are_those_of_the_slots)
 {
 	uint64_t seed = test_seed("clusters", 3);
 
-	check_filter(0, "aqf", &seed);
-	check_filter(1, "aqf", &seed);
+	check_filter(0, "aqf:load=0.95", expect_lengths, &seed);
+	check_filter(1, "aqf:load=0.95", expect_lengths, &seed);
 	for (size_t keys = 10; keys <= (test_is_quick() ? 10000u : 100000u); keys *= 10) {
-		check_filter(keys, "aqf:load=0.5", &seed);
-		check_filter(keys, "aqf", &seed);
-		check_filter(keys, "aqf:load=0.2;remainder_bits=2", &seed);
+		check_filter(keys, "aqf:load=0.5", expect_lengths, &seed);
+		check_filter(keys, "aqf:load=0.95", expect_lengths, &seed);
+		check_filter(keys, "aqf:load=0.2;remainder_bits=2", expect_lengths, &seed);
+	}
+}
+END_TEST
+
+START_TEST(clusters_in_lines_are_runs)
+{
+	uint64_t seed = test_seed("runs", 4);
+
+	for (size_t keys = 0; keys <= (test_is_quick() ? 10000u : 100000u); keys = 10 * keys + 1) {
+		check_filter(keys, "aqf", expect_runs, &seed);
+		check_filter(keys, "aqf:bits_per_key=10", expect_runs, &seed);
+		check_filter(keys, "aqf:bits_per_key=17", expect_runs, &seed);
 	}
 }
 END_TEST
@@ -104,10 +139,12 @@ START_TEST(extensions_lengthen_clusters)
 	struct wn_builder *builder;
 	struct wn_filter *filter;
 	uint64_t total = 0, state = test_seed("extensions", 8);
+	struct wn_config *config;
 	void *block = NULL;
 	size_t size;
 
-	ck_assert_int_eq(wn_builder_create(NULL, secret, &builder), 0);
+	ck_assert_int_eq(wn_config_parse("aqf:remainder_bits=9", NULL, 0, &config), 0);
+	ck_assert_int_eq(wn_builder_create(config, secret, &builder), 0);
 	for (int i = 0; i < 500; i++) {
 		struct wn_hash hash = test_random_hash(&state);
 
@@ -127,6 +164,7 @@ START_TEST(extensions_lengthen_clusters)
 	wn_filter_close(filter);
 	free(block);
 	wn_builder_destroy(builder);
+	wn_config_destroy(config);
 	wn_secret_destroy(secret);
 }
 END_TEST
@@ -137,6 +175,7 @@ int main(void)
 	TCase *lengths = tcase_create("lengths");
 
 	tcase_add_test(lengths, clusters_are_those_of_the_slots);
+	tcase_add_test(lengths, clusters_in_lines_are_runs);
 	tcase_add_test(lengths, extensions_lengthen_clusters);
 	suite_add_tcase(suite, lengths);
 	return test_run(suite);

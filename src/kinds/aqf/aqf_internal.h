@@ -5,6 +5,15 @@
 #include "aqf_table.h"
 #include "kinds/kind.h"
 
+/* ---- build (slots.c) ---------------------------------------------------- */
+
+/* The remainder bits that the options ask for; 0: fewer than there can be. */
+unsigned wn__slots_remainder_bits(const struct wn_config *config);
+
+/* As struct wn__kind's build(). */
+int wn__slots_build(const struct wn__build_input *input, struct wn__block_writer *writer,
+		    unsigned char *params);
+
 /* ---- queries (query.c) -------------------------------------------------- */
 
 /* Queries over a frozen table; `state` is a struct wn__table. The portable ones are

@@ -1,0 +1,172 @@
+/* lines_search.h - asking one line; written once, and compiled for each kind of CPU.
+ *
+ * The bodies take what is constant for a filter or a CPU as arguments that are constant where
+ * they are inlined. */
+#ifndef WN_KINDS_AQF_LINES_SEARCH_H
+#define WN_KINDS_AQF_LINES_SEARCH_H
+
+#include "lines.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#define WN__HAVE_X86 1
+#define WN__TARGET_AVX2 __attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt")))
+#else
+#define WN__HAVE_X86 0
+#define WN__TARGET_AVX2
+#endif
+
+/* What a filter's functions are compiled for. */
+struct wn__way {
+	enum wn__lines_path path;
+	bool few;   /* wn__lines_are_few() */
+	bool extra; /* there are extra bits */
+};
+
+/* Where a hash leads: the line, and what to look for in it. */
+struct wn__target {
+	const unsigned char *line; /* NULL: an odd span */
+	uint64_t first_byte;       /* the quotient, and the remainder's first 8 bits */
+};
+
+WN__INLINE struct wn__target wn__lines_target(const struct wn__lines *lines, uint64_t upper)
+{
+	uint64_t step = wn__scale(upper, lines->steps);
+	int64_t entry = (signed char)lines->directory[step >> 6];
+	struct wn__target target = {NULL, wn__scale(upper, lines->first_bytes)};
+
+	if (WN__LIKELY(entry != WN__ODD))
+		target.line = lines->directory + ((entry - (int64_t)step) & ~INT64_C(63));
+	return target;
+}
+
+/* ---- bytes that are equal ----------------------------------------------- */
+
+/* Which bytes of a word are equal to those of another: the highest bit of each. */
+WN__INLINE uint64_t wn__equal_bytes(uint64_t word, uint64_t other)
+{
+	uint64_t differ = word ^ other, low = UINT64_C(0x7f7f7f7f7f7f7f7f);
+
+	return ~(((differ & low) + low) | differ | low);
+}
+
+/* Bit i of the result is byte i's highest bit. */
+WN__INLINE uint64_t wn__gather_tops(uint64_t tops)
+{
+	return (tops >> 7) * UINT64_C(0x0102040810204080) >> 56;
+}
+
+WN__INLINE uint64_t wn__mask_portable(const unsigned char *line, uint64_t byte, bool few)
+{
+	uint64_t wanted = (byte & 0xff) * UINT64_C(0x0101010101010101);
+	uint64_t any = 0, mask = 0;
+
+	for (unsigned word = few ? 2 : 1; word < 8; word++)
+		any |= wn__equal_bytes(get_le64(line + 8 * word), wanted);
+	if (WN__LIKELY(!any))
+		return 0;
+	for (unsigned word = few ? 2 : 1; word < 8; word++)
+		mask |= wn__gather_tops(wn__equal_bytes(get_le64(line + 8 * word), wanted))
+			<< 8 * word;
+	return mask;
+}
+
+#if WN__HAVE_X86
+WN__INLINE uint64_t wn__mask_sse2(const unsigned char *line, uint64_t byte, bool few)
+{
+	const __m128i wanted = _mm_set1_epi8((char)byte);
+	const unsigned first = few ? 16 : 8;
+	__m128i equal[4];
+	uint64_t mask = 0;
+
+#pragma GCC unroll 4
+	for (unsigned i = few; i < 4; i++) {
+		unsigned at = i ? 16 * i : first;
+
+		equal[i] = _mm_cmpeq_epi8(
+			_mm_loadu_si128((const __m128i *)(const void *)(line + at)), wanted);
+		mask |= (uint64_t)(unsigned)_mm_movemask_epi8(equal[i]) << at;
+	}
+	return mask;
+}
+
+/* A function of its own: intrinsics need the target of those they are inlined into. */
+WN__TARGET_AVX2 static inline __attribute__((always_inline)) uint64_t
+wn__mask_avx2(const unsigned char *line, uint64_t byte, bool few)
+{
+	const unsigned first = few ? 16 : 8;
+	__m256i wanted = _mm256_broadcastb_epi8(_mm_cvtsi32_si128((int)byte));
+	__m256i low = _mm256_cmpeq_epi8(
+		_mm256_loadu_si256((const __m256i *)(const void *)(line + first)), wanted);
+	__m256i high = _mm256_cmpeq_epi8(
+		_mm256_loadu_si256((const __m256i *)(const void *)(line + 32)), wanted);
+	__m256i any = _mm256_or_si256(low, high);
+
+	if (WN__LIKELY(_mm256_testz_si256(any, any)))
+		return 0;
+	return (uint64_t)(unsigned)_mm256_movemask_epi8(low) << first |
+	       (uint64_t)(unsigned)_mm256_movemask_epi8(high) << 32;
+}
+#endif
+
+/* Bytes of groups of 8 + e brought together: bit 63 - i of the result is item i. */
+WN__INLINE uint64_t wn__pack_items(uint64_t mask, unsigned extra_bits)
+{
+	uint64_t packed = 0;
+
+	for (unsigned group = 0; group * (8 + extra_bits) + extra_bits < 64; group++) {
+		uint64_t from_top = mask << (group * (8 + extra_bits) + extra_bits);
+
+		packed |= from_top >> 56 << (56 - 8 * group);
+	}
+	return packed;
+}
+
+/* ---- the row ------------------------------------------------------------ */
+
+struct wn__run {
+	unsigned first;  /* number of the run's first item in the line */
+	unsigned length;
+};
+
+WN__INLINE unsigned wn__select_in(uint64_t word, unsigned index, bool fast)
+{
+	return wn__select(word, index, fast);
+}
+
+/* The run of quotient number v of a line. Bit 7 stands for the zero in front of the first. */
+WN__INLINE struct wn__run wn__line_run(const unsigned char *line, unsigned v, bool fast)
+{
+	uint64_t zeros0 = ~(get_le64(line) | 0xff) | 0x80;
+	uint64_t zeros1 = ~get_le64(line + 8);
+	uint64_t zeros2 = ~get_le64(line + 16);
+	unsigned count0 = wn__popcount(zeros0), count1 = wn__popcount(zeros1);
+	bool beyond0 = v >= count0, beyond1 = v >= count0 + count1;
+	uint64_t zeros = beyond1 ? zeros2 : beyond0 ? zeros1 : zeros0;
+	unsigned before = beyond1 ? count0 + count1 : beyond0 ? count0 : 0;
+	unsigned place = 64 * ((unsigned)beyond0 + beyond1);
+	unsigned start = place + wn__select_in(zeros, (v - before) & 63, fast) + 1;
+	uint64_t ones = get_le64(line + (start >> 3)) >> (start & 7);
+
+	return (struct wn__run){
+		.first = (start - WN__ROW_START - v) & 63,
+		.length = wn__lowest_bit(~ones, fast),
+	};
+}
+
+/* The lower bits of an item's remainder. */
+WN__INLINE unsigned wn__item_extra(const unsigned char *line, unsigned item, unsigned extra_bits)
+{
+	unsigned group = item >> 3;
+	uint64_t bits = get_le64(line + 56 - group * (8 + extra_bits)) >> (64 - 8 * extra_bits);
+
+	return (unsigned)(bits >> ((item & 7) * extra_bits)) & ((1u << extra_bits) - 1);
+}
+
+/* The lower bits of a hash's remainder. */
+WN__INLINE unsigned wn__wanted_extra(const struct wn__lines *lines, uint64_t upper)
+{
+	return (unsigned)(upper * lines->first_bytes >> (64 - lines->extra_bits));
+}
+
+#endif /* WN_KINDS_AQF_LINES_SEARCH_H */
