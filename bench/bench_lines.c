@@ -6,7 +6,7 @@
 
 #include <winnow/filter.h>
 
-#include "base/sort.h"
+#include "base/pile.h"
 #include "bench_util.h"
 #include "kinds/aqf/aqf_table.h"
 #include "kinds/aqf/lines.h"
@@ -79,23 +79,25 @@ int main(int argc, char **argv)
 		{"odd_share", BENCH_REAL, &odd_share, 0, 1, "of the keys in odd spans, at most"},
 		{.name = NULL},
 	};
-	struct wn_hash *hashes;
+	struct wn__pile pile;
+	uint64_t *uppers;
+	size_t count;
 
 	bench_parse(argc, argv,
 		    "usage: bench_lines [--option=value...]\n"
 		    "Layouts of adaptive quotient filters in lines, by bits a key.", options);
-	hashes = bench_alloc(num, sizeof(*hashes));
+	wn__pile_init(&pile);
 	for (uint64_t i = 0; i < num; i++)
-		hashes[i] = (struct wn_hash){bench_mix(seed ^ bench_mix(2 * i)),
-					     bench_mix(seed ^ bench_mix(2 * i + 1))};
-	bench_ok(wn__sort_hashes(hashes, num), "sorting");
+		bench_ok(wn__pile_add(&pile, bench_mix(seed ^ bench_mix(i))), "adding");
+	bench_ok(wn__pile_sort(&pile, &uppers, &count), "sorting");
+	wn__pile_fini(&pile);
 	for (double bits = from; bits < to + by / 2; bits += by) {
-		struct wn__build_input input = {.keys = hashes, .key_count = num};
+		struct wn__build_input input = {.uppers = uppers, .key_count = count};
 
 		printf("%.2f bits a key (in slots: rate %.3e)\n", bits, slots_rate(bits));
 		for (unsigned extra_bits = 0; extra_bits <= WN__MAX_EXTRA_BITS; extra_bits++)
 			find_most(&input, bits, odd_share, extra_bits);
 	}
-	free(hashes);
+	free(uppers);
 	return 0;
 }

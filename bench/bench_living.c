@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #include <winnow/aqf.h>
-#include <winnow/filter.h>
 
+#include "base/sort.h"
 #include "bench_filters.h"
 
 static struct wn_aqf_options aqf_options(const struct job *job, size_t capacity)
@@ -343,26 +343,17 @@ static void run_threads(const struct job *job, unsigned count, const char *row, 
 
 /* ---- all ---------------------------------------------------------------- */
 
-/* The builder sorts faster than qsort(). */
 static struct wn_hash *sort_hashes(const struct job *job)
 {
-	struct wn_builder *builder;
 	struct wn_hash *sorted = bench_alloc(job->num, sizeof(*sorted));
-	const struct wn_hash *hashes;
-	void *block;
-	size_t size, count;
 
-	bench_ok(wn_builder_create(NULL, job->secret, &builder), "making a builder");
 	for (size_t i = 0; i < job->num; i++)
-		bench_ok(wn_builder_add(builder, &job->keys[i], BENCH_KEY_SIZE), "adding a key");
-	bench_ok(wn_builder_finish(builder, &block, &size), "finishing the block");
-	free(block);
-	hashes = wn_builder_hashes(builder, &count);
-	if (count != job->num)
-		bench_die("two keys share a hash");
-	for (size_t i = 0; i < count; i++)
-		sorted[i] = hashes[i];
-	wn_builder_destroy(builder);
+		sorted[i] = wn_hash(job->secret, &job->keys[i], BENCH_KEY_SIZE);
+	bench_ok(wn__sort_hashes(sorted, job->num), "sorting");
+	for (size_t i = 1; i < job->num; i++) {
+		if (wn_hash_compare(sorted[i - 1], sorted[i]) == 0)
+			bench_die("two keys share a hash");
+	}
 	return sorted;
 }
 

@@ -31,22 +31,21 @@ enum {
 	WN__KEYLIST_HEADER_SIZE = 64,
 	WN__KEYLIST_PAGE_SIZE = 4096,
 	WN__KEYLIST_SUM_SIZE = 8,
+	WN__KEYLIST_HASH_BYTES = 8, /* of each hash */
 	WN__KEYLIST_MAX_PAGE_HASHES = (WN__KEYLIST_PAGE_SIZE - WN__KEYLIST_SUM_SIZE) / 8
 };
 
 /* The header, and what binds the pages to it. */
 struct wn__keylist_header {
 	struct wn__keylist list;
-	unsigned hash_bytes;
 	uint64_t digest;
 };
 
-static inline void wn__keylist_header_put(unsigned char *at, const struct wn__keylist *list,
-				      unsigned hash_bytes)
+static inline void wn__keylist_header_put(unsigned char *at, const struct wn__keylist *list)
 {
 	memcpy(at, WN__KEYLIST_MAGIC, WN__KEYLIST_MAGIC_SIZE);
 	put_le16(at + WN__KEYLIST_VERSION_AT, WN__KEYLIST_VERSION);
-	at[WN__KEYLIST_HASH_BYTES_AT] = (unsigned char)hash_bytes;
+	at[WN__KEYLIST_HASH_BYTES_AT] = WN__KEYLIST_HASH_BYTES;
 	at[WN__KEYLIST_REMAINDER_BITS_AT] = (unsigned char)list->remainder_bits;
 	put_le32(at + WN__KEYLIST_SECRET_ID_AT, list->secret_id);
 	memcpy(at + WN__KEYLIST_ID_AT, list->id, WN_BLOCK_ID_SIZE);
@@ -67,7 +66,6 @@ static inline int wn__keylist_header_get(const unsigned char *at,
 		return WN_ERR_CORRUPT;
 	if (get_le16(at + WN__KEYLIST_VERSION_AT) != WN__KEYLIST_VERSION)
 		return WN_ERR_VERSION;
-	headerp->hash_bytes = at[WN__KEYLIST_HASH_BYTES_AT];
 	list->remainder_bits = at[WN__KEYLIST_REMAINDER_BITS_AT];
 	list->secret_id = get_le32(at + WN__KEYLIST_SECRET_ID_AT);
 	memcpy(list->id, at + WN__KEYLIST_ID_AT, WN_BLOCK_ID_SIZE);
@@ -76,7 +74,8 @@ static inline int wn__keylist_header_get(const unsigned char *at,
 	list->owner = get_le64(at + WN__KEYLIST_OWNER_AT);
 	headerp->digest = get_le64(at + WN__KEYLIST_DIGEST_AT);
 	if (headerp->digest != XXH3_64bits(at, WN__KEYLIST_DIGEST_AT) ||
-	    !wn__keylist_is_valid(list) || headerp->hash_bytes < 8 || headerp->hash_bytes > 16)
+	    !wn__keylist_is_valid(list) ||
+	    at[WN__KEYLIST_HASH_BYTES_AT] != WN__KEYLIST_HASH_BYTES)
 		return WN_ERR_CORRUPT;
 	return 0;
 }
@@ -90,43 +89,41 @@ static inline size_t wn__keylist_page_head(uint64_t page)
 }
 
 /* Hashes that fit on a page. */
-static inline uint64_t wn__keylist_page_capacity(const struct wn__keylist_header *header,
-						 uint64_t page)
+static inline uint64_t wn__keylist_page_capacity(uint64_t page)
 {
 	return (WN__KEYLIST_PAGE_SIZE - WN__KEYLIST_SUM_SIZE - wn__keylist_page_head(page)) /
-	       header->hash_bytes;
+	       WN__KEYLIST_HASH_BYTES;
 }
 
 /* The number of a page's first hash. */
-static inline uint64_t wn__keylist_page_first(const struct wn__keylist_header *header,
-					      uint64_t page)
+static inline uint64_t wn__keylist_page_first(uint64_t page)
 {
 	if (page == 0)
 		return 0;
-	return wn__keylist_page_capacity(header, 0) +
-	       (page - 1) * wn__keylist_page_capacity(header, 1);
+	return wn__keylist_page_capacity(0) +
+	       (page - 1) * wn__keylist_page_capacity(1);
 }
 
 /* The page of a hash. */
-static inline uint64_t wn__keylist_page_of(const struct wn__keylist_header *header, uint64_t index)
+static inline uint64_t wn__keylist_page_of(uint64_t index)
 {
-	uint64_t first = wn__keylist_page_capacity(header, 0);
+	uint64_t first = wn__keylist_page_capacity(0);
 
-	return index < first ? 0 : 1 + (index - first) / wn__keylist_page_capacity(header, 1);
+	return index < first ? 0 : 1 + (index - first) / wn__keylist_page_capacity(1);
 }
 
 static inline uint64_t wn__keylist_page_count(const struct wn__keylist_header *header)
 {
 	uint64_t count = header->list.key_count;
 
-	return count == 0 ? 1 : wn__keylist_page_of(header, count - 1) + 1;
+	return count == 0 ? 1 : wn__keylist_page_of(count - 1) + 1;
 }
 
 /* The number of hashes on a page. */
 static inline size_t wn__keylist_page_hashes(const struct wn__keylist_header *header, uint64_t page)
 {
-	uint64_t left = header->list.key_count - wn__keylist_page_first(header, page);
-	uint64_t capacity = wn__keylist_page_capacity(header, page);
+	uint64_t left = header->list.key_count - wn__keylist_page_first(page);
+	uint64_t capacity = wn__keylist_page_capacity(page);
 
 	return (size_t)(left < capacity ? left : capacity);
 }
@@ -137,7 +134,8 @@ static inline size_t wn__keylist_page_size(const struct wn__keylist_header *head
 	if (page + 1 < wn__keylist_page_count(header))
 		return WN__KEYLIST_PAGE_SIZE;
 	return wn__keylist_page_head(page) +
-	       wn__keylist_page_hashes(header, page) * header->hash_bytes + WN__KEYLIST_SUM_SIZE;
+	       wn__keylist_page_hashes(header, page) * WN__KEYLIST_HASH_BYTES +
+	       WN__KEYLIST_SUM_SIZE;
 }
 
 static inline uint64_t wn__keylist_size(const struct wn__keylist_header *header)
@@ -149,24 +147,15 @@ static inline uint64_t wn__keylist_size(const struct wn__keylist_header *header)
 
 /* ---- a page's bytes ----------------------------------------------------- */
 
-/* A hash's first bytes, the most significant first: any number of them is a prefix. */
-static inline struct wn_hash wn__keylist_hash_get(const unsigned char *at, unsigned hash_bytes)
+/* The upper half of a hash, the most significant byte first. */
+static inline uint64_t wn__keylist_upper_get(const unsigned char *at)
 {
-	struct wn_hash hash = {.hi = 0, .lo = 0};
-
-	for (unsigned i = 0; i < 8; i++)
-		hash.hi = hash.hi << 8 | at[i];
-	for (unsigned i = 8; i < hash_bytes; i++)
-		hash.lo |= (uint64_t)at[i] << 8 * (15 - i);
-	return hash;
+	return __builtin_bswap64(get_le64(at));
 }
 
-static inline void wn__keylist_hash_put(unsigned char *at, unsigned hash_bytes, struct wn_hash hash)
+static inline void wn__keylist_upper_put(unsigned char *at, uint64_t upper)
 {
-	for (unsigned i = 0; i < 8; i++)
-		at[i] = (unsigned char)(hash.hi >> 8 * (7 - i));
-	for (unsigned i = 8; i < hash_bytes; i++)
-		at[i] = (unsigned char)(hash.lo >> 8 * (15 - i));
+	put_le64(at, __builtin_bswap64(upper));
 }
 
 /* Fits this page of this key list only. */
@@ -185,20 +174,20 @@ static inline bool wn__keylist_page_is_whole(const struct wn__keylist_header *he
 	       wn__keylist_page_sum(header, page, at, size);
 }
 
-/* Write a page from the key list's hashes; its size is returned. */
+/* Write a page from the key list's upper halves; its size is returned. */
 static inline size_t wn__keylist_page_put(unsigned char *at,
 					  const struct wn__keylist_header *header, uint64_t page,
-					  const struct wn_hash *hashes)
+					  const uint64_t *uppers)
 {
 	size_t size = wn__keylist_page_size(header, page);
 	size_t count = wn__keylist_page_hashes(header, page);
 	unsigned char *to = at + wn__keylist_page_head(page);
 
 	if (page == 0)
-		wn__keylist_header_put(at, &header->list, header->hash_bytes);
-	hashes += wn__keylist_page_first(header, page);
-	for (size_t i = 0; i < count; i++, to += header->hash_bytes)
-		wn__keylist_hash_put(to, header->hash_bytes, hashes[i]);
+		wn__keylist_header_put(at, &header->list);
+	uppers += wn__keylist_page_first(page);
+	for (size_t i = 0; i < count; i++, to += WN__KEYLIST_HASH_BYTES)
+		wn__keylist_upper_put(to, uppers[i]);
 	memset(to, 0, (size_t)(at + size - to));
 	put_le64(at + size - WN__KEYLIST_SUM_SIZE, wn__keylist_page_sum(header, page, at, size));
 	return size;

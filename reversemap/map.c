@@ -47,41 +47,25 @@ bool wn__keylist_entry_tells(const struct wn__keylist *list, const struct wn__ke
 	return list->remainder_bits + pieces * piece_bits <= entry->fraction_bits;
 }
 
-static bool is_ascending(const struct wn_hash *hashes, uint64_t count)
+static bool is_ascending(const uint64_t *uppers, uint64_t count)
 {
 	for (uint64_t i = 1; i < count; i++) {
-		if (wn_hash_compare(hashes[i - 1], hashes[i]) > 0)
+		if (uppers[i - 1] > uppers[i])
 			return false;
 	}
 	return true;
 }
 
-unsigned wn__keylist_hash_bytes(const struct wn__keylist *list, unsigned fraction_bits)
+unsigned wn__keylist_known_bits(const struct wn__keylist *list)
 {
-	unsigned bits = fraction_bits + (unsigned)__builtin_ctzll(list->slots);
-
-	if (bits <= 64)
-		return 8;
-	return bits < 128 ? (bits + 7) / 8 : 16;
-}
-
-unsigned wn__keylist_known_bits(const struct wn__keylist *list, unsigned hash_bytes)
-{
-	return hash_bytes < 16 ? 8 * hash_bytes - (unsigned)__builtin_ctzll(list->slots) : 128;
-}
-
-unsigned wn__keylist_lesson_bytes(const struct wn__keylist *list, unsigned piece_bits)
-{
-	return wn__keylist_hash_bytes(list, list->remainder_bits + (list->plain ? 0 : piece_bits));
+	return 64 - (unsigned)__builtin_ctzll(list->slots);
 }
 
 static void check_put(struct wn__keylist_put *put)
 {
 	put->err = 0;
-	if (put->hash_bytes == 0)
-		put->hash_bytes = 16;
-	if (!wn__keylist_is_valid(put->list) || put->hash_bytes < 8 || put->hash_bytes > 16 ||
-	    !is_ascending(put->hashes, put->list->key_count))
+	if (!wn__keylist_is_valid(put->list) ||
+	    !is_ascending(put->uppers, put->list->key_count))
 		put->err = WN_ERR_INVALID;
 }
 
@@ -93,8 +77,7 @@ void wn__map_put_all(struct wn__map *map, struct wn__keylist_put *puts, size_t c
 	}
 	for (size_t i = 0; i < count; i++) {
 		if (!puts[i].err)
-			puts[i].err = map->ops->put(map, puts[i].list, puts[i].hashes,
-						     puts[i].hash_bytes);
+			puts[i].err = map->ops->put(map, puts[i].list, puts[i].uppers);
 	}
 }
 
@@ -107,10 +90,9 @@ void wn__map_put_many(struct wn__map *map, struct wn__keylist_put *puts, size_t 
 		wn__map_count(puts[i].err ? &map->stats.failed_puts : &map->stats.puts, 1);
 }
 
-int wn__map_put(struct wn__map *map, const struct wn__keylist *list, const struct wn_hash *hashes,
-		 unsigned hash_bytes)
+int wn__map_put(struct wn__map *map, const struct wn__keylist *list, const uint64_t *uppers)
 {
-	struct wn__keylist_put put = {.list = list, .hashes = hashes, .hash_bytes = hash_bytes};
+	struct wn__keylist_put put = {.list = list, .uppers = uppers};
 
 	wn__map_put_many(map, &put, 1);
 	return put.err;

@@ -50,10 +50,10 @@ bool wn__keylist_is_of(const struct wn__keylist *stored, const struct wn__keylis
  * parameters out of range. */
 int wn__keylist_of_block(const struct wn_block_info *info, struct wn__keylist *listp);
 
-/* One stored hash, as far as it is known: a key list may hold the first bytes of each
- * hash only, and what is behind them reads as 0. Of the fraction that wn__split(hash,
- * slots) gives, the first `fraction_bits` bits are then those of the stored key;
- * those behind may be wrong. They always cover the remainder; 128 if all is known.
+/* One stored hash, as far as it is known: a key list holds its upper half, and the lower half
+ * reads as 0. Of the fraction that wn__split(hash, slots) gives, the first `fraction_bits` bits
+ * are then those of the stored key; those behind may be wrong. They always cover the remainder;
+ * 128 if all is known.
  *
  * A lesson that has a bit from behind them HIDES THE STORED KEY: even one asked for
  * by mistake with the key itself as the query, which differs from it only where it is
@@ -75,32 +75,25 @@ bool wn__keylist_entry_tells(const struct wn__keylist *list,
 
 struct wn__keylist_info {
 	struct wn__keylist list;  /* if error is set: the id only */
-	unsigned hash_bytes; /* 8 to 16 */
 	uint64_t bytes;      /* what it takes in the store */
 	int error;           /* why the key list cannot be read, or 0 */
 };
 
-/* Called with the next `count` hashes of the key list, the first info->hash_bytes bytes of
- * each as they were put and the rest 0. A result other than 0 ends the walk and is
- * returned. */
+/* Called with the next `count` hashes of the key list, their upper halves. A result other than 0
+ * ends the walk and is returned. */
 typedef int wn__keylist_visit_fn(void *arg, const struct wn__keylist_info *info,
-			     const struct wn_hash *hashes, size_t count);
+				 const uint64_t *uppers, size_t count);
 
-/* Put a key list of list->key_count hashes in ascending order, as wn_builder_hashes()
- * gives them; they are not retained. A key list with the same id is replaced. On failure
- * the store is as it was, or without the key list that was to be replaced.
- *
- * hash_bytes: how much to keep of each hash, 8 to 16; 0 means all 16. With less, the fraction is
- * known as far as wn__keylist_known_bits() says; the minirun always is, as the first 8 bytes
- * decide it. WN_ERR_INVALID: out of order, another hash_bytes, impossible parameters. */
-int wn__map_put(struct wn__map *map, const struct wn__keylist *list,
-			   const struct wn_hash *hashes, unsigned hash_bytes);
+/* Put a key list of the upper halves of list->key_count hashes in ascending order, as
+ * wn_builder_uppers() gives them; they are not retained. A key list with the same id is replaced.
+ * On failure the store is as it was, or without the key list that was to be replaced.
+ * WN_ERR_INVALID: out of order, or impossible parameters. */
+int wn__map_put(struct wn__map *map, const struct wn__keylist *list, const uint64_t *uppers);
 
-/* One of several key lists that are put together; list and hashes are borrowed. */
+/* One of several key lists that are put together; list and upper halves are borrowed. */
 struct wn__keylist_put {
 	const struct wn__keylist *list;
-	const struct wn_hash *hashes;
-	unsigned hash_bytes;
+	const uint64_t *uppers;
 	int err; /* what wn__map_put() would have said of it */
 };
 
@@ -108,16 +101,11 @@ struct wn__keylist_put {
  * filters of one table. */
 void wn__map_put_many(struct wn__map *map, struct wn__keylist_put *puts, size_t count);
 
-/* The bits of each fraction that are known when so many bytes of the hash are: all bits of those
- * bytes, less one for each factor of two in the number of slots (base/bits.h); 128 of 16. */
-unsigned wn__keylist_known_bits(const struct wn__keylist *list, unsigned hash_bytes);
-
-/* The least hash_bytes that make `fraction_bits` bits known. */
-unsigned wn__keylist_hash_bytes(const struct wn__keylist *list, unsigned fraction_bits);
-
-/* The hash_bytes that lessons with pieces of `piece_bits` bits need: a whole piece behind the
- * remainder or, of a plain key list, the minirun. */
-unsigned wn__keylist_lesson_bytes(const struct wn__keylist *list, unsigned piece_bits);
+/* The bits of each fraction that the upper half tells: 64, less one for each factor of two in the
+ * number of slots (base/bits.h). A lesson wants a whole piece behind the remainder. So filters
+ * that are to learn have an odd number of slots, or nearly so, and no more than 22 remainder bits;
+ * of a plain key list the minirun is enough. */
+unsigned wn__keylist_known_bits(const struct wn__keylist *list);
 
 /* A result of lookups, and of nothing else: the key list is there, it is the filter's, and it has
  * no hash at this place. The hashes on both sides of the gap were seen in pages that fit
@@ -199,10 +187,9 @@ int wn__map_sidecar_open(const char *directory,
 
 /* ---- for stores --------------------------------------------------------- */
 
-/* What a store implements. list, hashes and hash_bytes have been checked. */
+/* What a store implements. list and hashes have been checked. */
 struct wn__map_ops {
-	int (*put)(struct wn__map *map, const struct wn__keylist *list,
-		   const struct wn_hash *hashes, unsigned hash_bytes);
+	int (*put)(struct wn__map *map, const struct wn__keylist *list, const uint64_t *uppers);
 	int (*lookup)(struct wn__map *map, const struct wn__keylist *list, uint64_t minirun,
 		      uint32_t rank, struct wn__keylist_entry *entries, size_t max, size_t *countp);
 	int (*stream)(struct wn__map *map, const unsigned char *id, wn__keylist_visit_fn *fn,
@@ -235,12 +222,6 @@ size_t wn__map_drop_all(struct wn__map *map,
 
 /* Are these parameters within the limits? */
 bool wn__keylist_is_valid(const struct wn__keylist *list);
-
-/* The bits of hash.lo that a key list of this hash_bytes does not keep. */
-static inline uint64_t wn__keylist_lost_bits(unsigned hash_bytes)
-{
-	return hash_bytes < 16 ? UINT64_MAX >> 8 * (hash_bytes - 8) : 0;
-}
 
 WN_END_DECLS
 

@@ -127,7 +127,7 @@ static struct image *take_out(struct memory_store *memory, const unsigned char *
 /* ---- the store's functions ---------------------------------------------- */
 
 static int memory_put(struct wn__map *map, const struct wn__keylist *list,
-		      const struct wn_hash *hashes, unsigned hash_bytes)
+		      const uint64_t *uppers)
 {
 	struct memory_store *memory = to_memory(map);
 	struct wn__keylist_header header;
@@ -135,7 +135,7 @@ static int memory_put(struct wn__map *map, const struct wn__keylist *list,
 	uint64_t page, count;
 	int err;
 
-	wn__keylist_header_init(&header, list, hash_bytes);
+	wn__keylist_header_init(&header, list);
 	image = wn__alloc(sizeof(*image) + (size_t)wn__keylist_size(&header));
 	if (!image)
 		return ENOMEM;
@@ -144,7 +144,7 @@ static int memory_put(struct wn__map *map, const struct wn__keylist *list,
 	count = wn__keylist_page_count(&header);
 	for (page = 0; page < count; page++)
 		wn__keylist_page_put(image->pages + page * WN__KEYLIST_PAGE_SIZE, &header, page,
-				     hashes);
+				     uppers);
 	wn__lock(&memory->lock, WN__LOCK_LAST);
 	err = insert_image(memory, image, &old);
 	wn__unlock(&memory->lock);

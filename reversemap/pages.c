@@ -19,15 +19,13 @@
 
 #define MAX_GUESSES 6
 
-void wn__keylist_header_init(struct wn__keylist_header *header, const struct wn__keylist *list,
-			 unsigned hash_bytes)
+void wn__keylist_header_init(struct wn__keylist_header *header, const struct wn__keylist *list)
 {
 	unsigned char bytes[WN__KEYLIST_HEADER_SIZE];
 
-	wn__keylist_header_put(bytes, list, hash_bytes);
+	wn__keylist_header_put(bytes, list);
 	*header = (struct wn__keylist_header){
 		.list = *list,
-		.hash_bytes = hash_bytes,
 		.digest = get_le64(bytes + WN__KEYLIST_DIGEST_AT),
 	};
 }
@@ -36,7 +34,6 @@ struct wn__keylist_info wn__keylist_header_info(const struct wn__keylist_header 
 {
 	return (struct wn__keylist_info){
 		.list = header->list,
-		.hash_bytes = header->hash_bytes,
 		.bytes = wn__keylist_size(header),
 	};
 }
@@ -75,7 +72,7 @@ static int take_page(struct wn__keylist_pages *pages, uint64_t number, const uns
 		return WN_ERR_CORRUPT;
 	page->hashes = bytes + wn__keylist_page_head(number);
 	page->number = number;
-	page->first = wn__keylist_page_first(&pages->header, number);
+	page->first = wn__keylist_page_first(number);
 	page->count = wn__keylist_page_hashes(&pages->header, number);
 	return 0;
 }
@@ -88,23 +85,20 @@ static int read_page(struct wn__keylist_pages *pages, uint64_t number, struct pa
 	return err ? err : take_page(pages, number, bytes, page);
 }
 
-static struct wn_hash hash_at(const struct wn__keylist_pages *pages, const struct page *page,
-			      size_t index)
+static uint64_t upper_at(const struct page *page, size_t index)
 {
-	unsigned hash_bytes = pages->header.hash_bytes;
-
-	return wn__keylist_hash_get(page->hashes + index * hash_bytes, hash_bytes);
+	return wn__keylist_upper_get(page->hashes + index * WN__KEYLIST_HASH_BYTES);
 }
 
-static uint64_t minirun_of(const struct wn__keylist *list, struct wn_hash hash)
+static uint64_t minirun_of(const struct wn__keylist *list, uint64_t upper)
 {
-	return wn__hash_minirun(hash, list->slots, list->remainder_bits);
+	return wn__hash_minirun((struct wn_hash){upper, 0}, list->slots, list->remainder_bits);
 }
 
 static uint64_t minirun_at(const struct wn__keylist_pages *pages, const struct page *page,
 			   size_t index)
 {
-	return minirun_of(&pages->header.list, hash_at(pages, page, index));
+	return minirun_of(&pages->header.list, upper_at(page, index));
 }
 
 /* The first hash of the page whose minirun is not below; its count if all are. */
@@ -146,8 +140,7 @@ static struct bracket bracket_all(const struct wn__keylist_header *header)
 	};
 }
 
-static uint64_t guess_page(struct bracket *bracket, const struct wn__keylist_header *header,
-			   uint64_t minirun)
+static uint64_t guess_page(struct bracket *bracket, uint64_t minirun)
 {
 	double width = bracket->high_value - bracket->low_value;
 	double offset = (double)minirun - bracket->low_value;
@@ -158,7 +151,7 @@ static uint64_t guess_page(struct bracket *bracket, const struct wn__keylist_hea
 		return bracket->low + (bracket->high - bracket->low) / 2;
 	index = bracket->low_index +
 		offset / width * (bracket->high_index - bracket->low_index);
-	page = wn__keylist_page_of(header, (uint64_t)index);
+	page = wn__keylist_page_of((uint64_t)index);
 	if (page < bracket->low)
 		return bracket->low;
 	return page < bracket->high ? page : bracket->high - 1;
@@ -212,7 +205,7 @@ static int read_next(struct wn__keylist_pages *pages, struct bracket *bracket, u
 	uint64_t all = wn__keylist_page_count(&pages->header);
 
 	if (!pages->seek)
-		return read_page(pages, guess_page(bracket, &pages->header, minirun), page);
+		return read_page(pages, guess_page(bracket, minirun), page);
 	if (bracket->guesses++ == 0)
 		return seek_page(pages, minirun, page);
 	return read_page(pages, bracket->high < all ? bracket->high - 1 : bracket->low, page);
@@ -265,7 +258,7 @@ static int turn_to(struct wn__keylist_pages *pages, struct page *page, uint64_t 
 		return WN__MAP_NO_PLACE;
 	if (index < page->first + page->count)
 		return 0;
-	return read_page(pages, wn__keylist_page_of(&pages->header, index), page);
+	return read_page(pages, wn__keylist_page_of(index), page);
 }
 
 /* The hash of this number, which must be of the minirun. */
@@ -273,16 +266,15 @@ static int get_entry(struct wn__keylist_pages *pages, struct page *page, uint64_
 		     uint64_t minirun, struct wn__keylist_entry *entryp)
 {
 	const struct wn__keylist *list = &pages->header.list;
-	struct wn__keylist_entry entry;
+	uint64_t upper;
 	int err = turn_to(pages, page, index);
 
 	if (err)
 		return err;
-	entry.hash = hash_at(pages, page, (size_t)(index - page->first));
-	if (minirun_of(list, entry.hash) != minirun)
+	upper = upper_at(page, (size_t)(index - page->first));
+	if (minirun_of(list, upper) != minirun)
 		return WN__MAP_NO_PLACE;
-	entry.fraction_bits = wn__keylist_known_bits(list, pages->header.hash_bytes);
-	*entryp = entry;
+	*entryp = (struct wn__keylist_entry){{upper, 0}, wn__keylist_known_bits(list)};
 	return 0;
 }
 
@@ -318,7 +310,7 @@ int wn__keylist_pages_stream(struct wn__keylist_pages *pages, wn__keylist_visit_
 {
 	struct wn__keylist_info info = wn__keylist_header_info(&pages->header);
 	uint64_t count = wn__keylist_page_count(&pages->header);
-	struct wn_hash hashes[WN__KEYLIST_MAX_PAGE_HASHES];
+	uint64_t uppers[WN__KEYLIST_MAX_PAGE_HASHES];
 	struct page page;
 	int err;
 
@@ -327,8 +319,8 @@ int wn__keylist_pages_stream(struct wn__keylist_pages *pages, wn__keylist_visit_
 		if (err)
 			return err;
 		for (size_t i = 0; i < page.count; i++)
-			hashes[i] = hash_at(pages, &page, i);
-		err = page.count ? fn(arg, &info, hashes, page.count) : 0;
+			uppers[i] = upper_at(&page, i);
+		err = page.count ? fn(arg, &info, uppers, page.count) : 0;
 		if (err)
 			return err;
 	}

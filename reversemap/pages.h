@@ -26,7 +26,7 @@ struct wn__keylist_pages {
 
 /* The header of a key list that is to be put. */
 void wn__keylist_header_init(struct wn__keylist_header *header,
-				       const struct wn__keylist *list, unsigned hash_bytes);
+			     const struct wn__keylist *list);
 
 /* What wn__map_list() says of a key list. */
 struct wn__keylist_info wn__keylist_header_info(const struct wn__keylist_header *header);

@@ -44,14 +44,14 @@ static struct sidecar *to_sidecar(struct wn__map *map)
 /* ---- put ---------------------------------------------------------------- */
 
 static int write_pages(int fd, const struct wn__keylist_header *header,
-		       const struct wn_hash *hashes, unsigned char *buffer)
+		       const uint64_t *uppers, unsigned char *buffer)
 {
 	uint64_t count = wn__keylist_page_count(header);
 	size_t filled = 0;
 	int err = 0;
 
 	for (uint64_t page = 0; page < count && !err; page++) {
-		filled += wn__keylist_page_put(buffer + filled, header, page, hashes);
+		filled += wn__keylist_page_put(buffer + filled, header, page, uppers);
 		if (filled == (size_t)BUFFER_PAGES * WN__KEYLIST_PAGE_SIZE || page + 1 == count) {
 			err = wn__write_all(fd, buffer, filled);
 			filled = 0;
@@ -62,7 +62,7 @@ static int write_pages(int fd, const struct wn__keylist_header *header,
 
 /* A new file under a temporary name, which is left in `name`. */
 static int write_temporary(struct sidecar *sidecar, const struct wn__keylist_header *header,
-			   const struct wn_hash *hashes, char *name)
+			   const uint64_t *uppers, char *name)
 {
 	char list_name[WN__KEYLIST_NAME_SIZE];
 	unsigned char *buffer;
@@ -78,7 +78,7 @@ static int write_temporary(struct sidecar *sidecar, const struct wn__keylist_hea
 	err = wn__file_create(sidecar->directory, name, &fd);
 	if (err)
 		goto err;
-	err = wn__file_finish(fd, write_pages(fd, header, hashes, buffer), sidecar->sync);
+	err = wn__file_finish(fd, write_pages(fd, header, uppers, buffer), sidecar->sync);
 	if (err)
 		unlinkat(sidecar->directory, name, 0);
 err:
@@ -128,7 +128,7 @@ static int publish(struct sidecar *sidecar, const struct wn__keylist_header *hea
 }
 
 static int sidecar_put(struct wn__map *map, const struct wn__keylist *list,
-		       const struct wn_hash *hashes, unsigned hash_bytes)
+		       const uint64_t *uppers)
 {
 	struct sidecar *sidecar = to_sidecar(map);
 	char temporary[TEMPORARY_NAME_SIZE];
@@ -137,8 +137,8 @@ static int sidecar_put(struct wn__map *map, const struct wn__keylist *list,
 
 	if (sidecar->read_only)
 		return WN_ERR_READONLY;
-	wn__keylist_header_init(&header, list, hash_bytes);
-	err = write_temporary(sidecar, &header, hashes, temporary);
+	wn__keylist_header_init(&header, list);
+	err = write_temporary(sidecar, &header, uppers, temporary);
 	if (!err)
 		err = publish(sidecar, &header, temporary);
 	if (err)

@@ -6,6 +6,7 @@
 #include <winnow/filter.h>
 
 #include "base/alloc.h"
+#include "kinds/block_build.h"
 #include "learn/new_table.h"
 #include "policy.h"
 
@@ -118,7 +119,7 @@ static void count_filter(const struct builder *builder, size_t size)
 {
 	size_t keys;
 
-	wn_builder_hashes(builder->keys, &keys);
+	wn_builder_uppers(builder->keys, &keys);
 	wn__policy_count(builder->policy, filters_built, 1);
 	wn__policy_count(builder->policy, filter_keys, keys);
 	wn__policy_count(builder->policy, filter_bytes, size);
@@ -155,17 +156,14 @@ void wn__builder_finish(void *given, void **blockp, size_t *sizep)
 bool wn__builder_verify(void *given, struct wn__bytes block)
 {
 	const struct builder *builder = given;
-	size_t keys;
-	const struct wn_hash *hashes = wn_builder_hashes(builder->keys, &keys);
 	struct wn_filter *filter;
-	bool good = true;
+	bool good;
 	int err = wn_filter_open(block.data, block.size, WN_CHECK_ALL, builder->policy->secret,
 				 &filter, NULL);
 
 	if (err)
 		return err == ENOMEM; /* says nothing about the block */
-	for (size_t i = 0; i < keys && good; i++)
-		good = wn_filter_query_hash(filter, hashes[i], NULL);
+	good = wn__builder_is_in(builder->keys, filter);
 	wn_filter_close(filter);
 	return good;
 }

@@ -73,7 +73,7 @@ int wn__family_stream(struct wn__map *map, const unsigned char *id, wn__keylist_
 
 /* column_family_write.c */
 int wn__family_put(struct wn__map *map, const struct wn__keylist *list,
-		   const struct wn_hash *hashes, unsigned hash_bytes);
+		   const uint64_t *uppers);
 void wn__family_put_many(struct wn__map *map, struct wn__keylist_put *puts, size_t count);
 int wn__family_drop(struct wn__map *map, const unsigned char *id);
 size_t wn__family_drop_many(struct wn__map *map, const unsigned char (*ids)[WN_BLOCK_ID_SIZE],

@@ -61,25 +61,25 @@ static int delete_keys(struct wn__family_map *family, const unsigned char *first
 /* ---- put ---------------------------------------------------------------- */
 
 /* The first 64 bits of the page's last hash. */
-static uint64_t last_hash(const struct wn__keylist_header *header, const struct wn_hash *hashes,
+static uint64_t last_hash(const struct wn__keylist_header *header, const uint64_t *uppers,
 			  uint64_t page)
 {
 	size_t count = wn__keylist_page_hashes(header, page);
 
-	return count ? hashes[wn__keylist_page_first(header, page) + count - 1].hi : 0;
+	return count ? uppers[wn__keylist_page_first(page) + count - 1] : 0;
 }
 
 static int write_pages(rocksdb_sstfilewriter_t *writer, const struct wn__keylist_header *header,
-		       const struct wn_hash *hashes)
+		       const uint64_t *uppers)
 {
 	uint64_t count = wn__keylist_page_count(header);
 	unsigned char bytes[WN__KEYLIST_PAGE_SIZE];
 	char key[WN__FAMILY_KEY_SIZE], *text = NULL;
 
 	for (uint64_t page = 0; page < count && !text; page++) {
-		size_t size = wn__keylist_page_put(bytes, header, page, hashes);
+		size_t size = wn__keylist_page_put(bytes, header, page, uppers);
 
-		wn__family_key(header->list.id, last_hash(header, hashes, page), page, key);
+		wn__family_key(header->list.id, last_hash(header, uppers, page), page, key);
 		rocksdb_sstfilewriter_put(writer, key, sizeof(key), (const char *)bytes, size,
 					  &text);
 	}
@@ -116,7 +116,7 @@ static int write_runs(rocksdb_sstfilewriter_t *writer, const struct arrival *arr
 	int err = 0;
 
 	for (size_t i = 0; i < count && !err; i++)
-		err = write_pages(writer, &arrivals[i].known->header, arrivals[i].put->hashes);
+		err = write_pages(writer, &arrivals[i].known->header, arrivals[i].put->uppers);
 	if (!err)
 		rocksdb_sstfilewriter_finish(writer, &text);
 	return err ? err : wn__family_error(text);
@@ -200,7 +200,7 @@ static size_t prepare(struct wn__family_map *family, struct wn__keylist_put *put
 		put->err = ENOMEM;
 		if (!known)
 			continue;
-		wn__keylist_header_init(&known->header, put->list, put->hash_bytes);
+		wn__keylist_header_init(&known->header, put->list);
 		put->err = make_way(family, &known->header);
 		if (put->err)
 			free(known);
@@ -255,9 +255,9 @@ void wn__family_put_many(struct wn__map *map, struct wn__keylist_put *puts, size
 }
 
 int wn__family_put(struct wn__map *map, const struct wn__keylist *list,
-		      const struct wn_hash *hashes, unsigned hash_bytes)
+		   const uint64_t *uppers)
 {
-	struct wn__keylist_put put = {.list = list, .hashes = hashes, .hash_bytes = hash_bytes};
+	struct wn__keylist_put put = {.list = list, .uppers = uppers};
 
 	wn__family_put_many(map, &put, 1);
 	return put.err;

@@ -223,7 +223,6 @@ int wn__database_open_store(struct wn_rocksdb *wn, rocksdb_column_family_handle_
 		.family = family,
 		.directory = wn->read_only && !wn->known ? NULL : wn->directory,
 		.read_only = wn->read_only,
-		.whole_hashes = wn->given.whole_hashes,
 	};
 	int err = wn__store_open(&place, &wn->map);
 

@@ -18,7 +18,6 @@ struct store {
 	pthread_rwlock_t lock;   /* held while `family` is in use; to write, where it goes */
 	struct wn__map *family; /* NULL: none, or gone */
 	struct wn__map *files;  /* or memory; NULL: none */
-	bool whole_hashes;
 };
 
 static struct store *to_store(struct wn__map *map)
@@ -52,7 +51,7 @@ static void sum_up(struct store *store)
 }
 
 static int store_put(struct wn__map *map, const struct wn__keylist *list,
-		     const struct wn_hash *hashes, unsigned hash_bytes)
+		     const uint64_t *uppers)
 {
 	struct store *store = to_store(map);
 	struct wn__map *part;
@@ -61,7 +60,7 @@ static int store_put(struct wn__map *map, const struct wn__keylist *list,
 	wn__lock_to_read(&store->lock, WN__LOCK_STORE);
 	part = store->family ? store->family : store->files;
 	if (part)
-		err = part->ops->put(part, list, hashes, store->whole_hashes ? 16 : hash_bytes);
+		err = part->ops->put(part, list, uppers);
 	else
 		err = WN_ERR_READONLY;
 	sum_up(store);
@@ -77,8 +76,6 @@ static void store_put_many(struct wn__map *map, struct wn__keylist_put *puts, si
 	wn__lock_to_read(&store->lock, WN__LOCK_STORE);
 	part = store->family ? store->family : store->files;
 	for (size_t i = 0; i < count; i++) {
-		if (store->whole_hashes)
-			puts[i].hash_bytes = 16;
 		if (!part && !puts[i].err)
 			puts[i].err = WN_ERR_READONLY;
 	}
@@ -246,7 +243,6 @@ int wn__store_open(const struct wn__store_place *place, struct wn__map **mapp)
 	if (!store)
 		return ENOMEM;
 	store->base.ops = &store_ops;
-	store->whole_hashes = place->whole_hashes;
 	err = pthread_rwlock_init(&store->lock, NULL);
 	if (err) {
 		free(store);
@@ -278,11 +274,11 @@ void wn__store_leave_family(struct wn__map *map)
 /* ---- from files into the family ----------------------------------------- */
 
 struct hashes {
-	struct wn_hash *all;
+	uint64_t *all;
 	uint64_t room, count;
 };
 
-static int take_hashes(void *arg, const struct wn__keylist_info *info, const struct wn_hash *hashes,
+static int take_hashes(void *arg, const struct wn__keylist_info *info, const uint64_t *uppers,
 		       size_t count)
 {
 	struct hashes *taken = arg;
@@ -290,7 +286,7 @@ static int take_hashes(void *arg, const struct wn__keylist_info *info, const str
 	(void)info;
 	if (count > taken->room - taken->count)
 		return WN_ERR_CORRUPT;
-	memcpy(taken->all + taken->count, hashes, count * sizeof(*hashes));
+	memcpy(taken->all + taken->count, uppers, count * sizeof(*uppers));
 	taken->count += count;
 	return 0;
 }
@@ -302,7 +298,7 @@ static int take_run(struct store *store, const struct wn__keylist_info *info,
 	int err;
 
 	taken.all = wn__alloc((taken.room + 1) * sizeof(*taken.all));
-	*put = (struct wn__keylist_put){&info->list, taken.all, info->hash_bytes, 0};
+	*put = (struct wn__keylist_put){&info->list, taken.all, 0};
 	if (!taken.all)
 		return ENOMEM;
 	err = wn__map_stream(store->files, info->list.id, take_hashes, &taken);
@@ -332,14 +328,14 @@ static void move_runs(struct store *store, const struct wn__keylist_info *infos,
 			good++;
 			continue;
 		}
-		free((void *)puts[good].hashes);
+		free((void *)puts[good].uppers);
 		leave_file(store, &infos[i], err);
 	}
 	wn__map_put_many(store->family, puts, good);
 	for (size_t i = 0; i < good; i++) {
 		if (!puts[i].err)
 			wn__map_drop(store->files, puts[i].list->id);
-		free((void *)puts[i].hashes);
+		free((void *)puts[i].uppers);
 	}
 	free(puts);
 }

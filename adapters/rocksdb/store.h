@@ -16,7 +16,6 @@ struct wn__store_place {
 	rocksdb_column_family_handle_t *family; /* borrowed; NULL: none */
 	const char *directory;                  /* NULL: in memory */
 	bool read_only;
-	bool whole_hashes; /* keep all 16 bytes of each */
 };
 
 /* A store as any other. */

@@ -67,12 +67,16 @@ void *wn__alloc_aligned(size_t alignment, size_t size)
 	return memory;
 }
 
-/* Only the huge pages that are wholly inside: what the last one would reach
- * beyond the table is memory that nobody asked for. */
-static void ask_for_huge_pages(void *memory, size_t size)
+/* Only the huge pages that are wholly inside: what the others would reach beyond the table is
+ * memory that nobody asked for. */
+void wn__advise_large(void *memory, size_t size)
 {
+	size_t before = (HUGE_PAGE_SIZE - (uintptr_t)memory) & (HUGE_PAGE_SIZE - 1);
+
 	/* Refused where there are none; then small ones do. */
-	(void)madvise(memory, size & ~(HUGE_PAGE_SIZE - 1), MADV_HUGEPAGE);
+	if (size >= HUGE_TABLE_SIZE)
+		(void)madvise((char *)memory + before, (size - before) & ~(HUGE_PAGE_SIZE - 1),
+			      MADV_HUGEPAGE);
 }
 
 void *wn__alloc_large(size_t size)
@@ -85,8 +89,7 @@ void *wn__alloc_large(size_t size)
 	size = size ? (size + LINE_SIZE - 1) & ~(LINE_SIZE - 1) : LINE_SIZE;
 	if (posix_memalign(&memory, huge ? HUGE_PAGE_SIZE : LINE_SIZE, size))
 		return NULL;
-	if (huge)
-		ask_for_huge_pages(memory, size);
+	wn__advise_large(memory, size);
 	return memory;
 }
 

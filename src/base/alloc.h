@@ -18,6 +18,9 @@ void *wn__alloc_large(size_t size);
 /* The same, zeroed. */
 void *wn__alloc_table(size_t size);
 
+/* Ask for huge pages for memory from elsewhere, if it is large. */
+void wn__advise_large(void *memory, size_t size);
+
 /* Aligned as wanted, a power of two; `size` is a multiple of it. Free with free(). */
 void *wn__alloc_aligned(size_t alignment, size_t size);
 

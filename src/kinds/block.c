@@ -97,6 +97,26 @@ int wn_block_read(const void *block, size_t size, enum wn_check check,
 
 /* ---- write -------------------------------------------------------------- */
 
+static void *take_memory(const struct wn__block_writer *writer, size_t size)
+{
+	void *memory;
+
+	if (!writer->memory)
+		return wn__alloc_large(size);
+	memory = writer->memory->take(size);
+	if (memory)
+		wn__advise_large(memory, size);
+	return memory;
+}
+
+static void give_back(const struct wn__block_writer *writer, void *memory)
+{
+	if (!writer->memory)
+		free(memory);
+	else if (memory)
+		writer->memory->give_back(memory);
+}
+
 static void set_payload_size(struct wn__block_writer *writer, size_t payload_size,
 			     unsigned char **payloadp)
 {
@@ -105,14 +125,15 @@ static void set_payload_size(struct wn__block_writer *writer, size_t payload_siz
 	*payloadp = writer->block + WN__BLOCK_HEADER_SIZE;
 }
 
-int wn__block_begin_raw(struct wn__block_writer *writer, size_t payload_size,
+int wn__block_begin_raw(struct wn__block_writer *writer, size_t payload_size, size_t more,
 			unsigned char **payloadp)
 {
 	*payloadp = NULL;
-	memset(writer, 0, sizeof(*writer));
-	if (payload_size > SIZE_MAX - WN__BLOCK_MIN_SIZE)
+	*writer = (struct wn__block_writer){.memory = writer->memory};
+	if (payload_size > SIZE_MAX - WN__BLOCK_MIN_SIZE - more)
 		return ENOMEM;
-	writer->block = wn__alloc_large(payload_size + WN__BLOCK_MIN_SIZE);
+	writer->room = payload_size + WN__BLOCK_MIN_SIZE + more;
+	writer->block = take_memory(writer, writer->room);
 	if (!writer->block)
 		return ENOMEM;
 	set_payload_size(writer, payload_size, payloadp);
@@ -122,7 +143,7 @@ int wn__block_begin_raw(struct wn__block_writer *writer, size_t payload_size,
 int wn__block_begin(struct wn__block_writer *writer, size_t payload_size,
 		    unsigned char **payloadp)
 {
-	int err = wn__block_begin_raw(writer, payload_size, payloadp);
+	int err = wn__block_begin_raw(writer, payload_size, 0, payloadp);
 
 	if (!err)
 		memset(*payloadp, 0, payload_size);
@@ -136,10 +157,13 @@ int wn__block_resize(struct wn__block_writer *writer, size_t payload_size,
 
 	if (payload_size > SIZE_MAX - WN__BLOCK_MIN_SIZE)
 		return ENOMEM;
-	if (payload_size != writer->payload_size) {
-		block = wn__realloc(writer->block, payload_size + WN__BLOCK_MIN_SIZE);
+	if (payload_size + WN__BLOCK_MIN_SIZE > writer->room) {
+		writer->room = payload_size + WN__BLOCK_MIN_SIZE;
+		block = take_memory(writer, writer->room);
 		if (!block)
 			return ENOMEM;
+		memcpy(block, writer->block, writer->size);
+		give_back(writer, writer->block);
 		writer->block = block;
 	}
 	set_payload_size(writer, payload_size, payloadp);
@@ -194,6 +218,6 @@ int wn__block_end(struct wn__block_writer *writer, unsigned kind, const unsigned
 
 void wn__block_abandon(struct wn__block_writer *writer)
 {
-	free(writer->block);
-	memset(writer, 0, sizeof(*writer));
+	give_back(writer, writer->block);
+	*writer = (struct wn__block_writer){.memory = writer->memory};
 }

@@ -7,9 +7,11 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
+#include "base/pile.h"
 #include "base/secret.h"
 #include "base/sort.h"
 #include "block_build.h"
+#include "block_format.h"
 #include "kind.h"
 
 /* ---- hashes as they come ------------------------------------------------ */
@@ -259,17 +261,41 @@ static int sort_costs(const struct hash_list *list, const struct cost_list *give
 	return 0;
 }
 
+/* ---- keys ---------------------------------------------------------------- */
+
+/* A block's keys: one of the two arrays is there, as the kind wants it. */
+struct key_array {
+	struct wn_hash *hashes;
+	uint64_t *uppers;
+	size_t count;
+};
+
+static void free_keys(struct key_array *keys)
+{
+	free(keys->hashes);
+	free(keys->uppers);
+	*keys = (struct key_array){0};
+}
+
+/* Is the hash above, a key, or below key number `at`? */
+static int compare_key(const struct key_array *keys, size_t at, struct wn_hash hash)
+{
+	if (keys->hashes)
+		return wn_hash_compare(hash, keys->hashes[at]);
+	return hash.hi < keys->uppers[at] ? -1 : hash.hi > keys->uppers[at];
+}
+
 /* Take out of `array` what is in `keys` too, and its costs, if there are any. */
-static void drop_keys(struct hash_array *array, double *costs, const struct hash_array *keys)
+static void drop_keys(struct hash_array *array, double *costs, const struct key_array *keys)
 {
 	size_t kept = 0, key = 0;
 
 	for (size_t i = 0; i < array->count; i++) {
 		struct wn_hash hash = array->hashes[i];
 
-		while (key < keys->count && wn_hash_compare(keys->hashes[key], hash) < 0)
+		while (key < keys->count && compare_key(keys, key, hash) > 0)
 			key++;
-		if (key < keys->count && wn_hash_compare(keys->hashes[key], hash) == 0)
+		if (key < keys->count && compare_key(keys, key, hash) == 0)
 			continue;
 		if (costs)
 			costs[kept] = costs[i];
@@ -281,11 +307,15 @@ static void drop_keys(struct hash_array *array, double *costs, const struct hash
 /* ---- build -------------------------------------------------------------- */
 
 struct wn_builder {
+	struct wn__pile uppers; /* of the keys, or, where the kind wants more: */
 	struct hash_list keys;
+	bool upper_halves;
 	const struct wn_secret *secret;
 	struct hash_list negatives;
 	struct cost_list costs; /* of the negatives */
-	struct hash_array finished; /* of the last block; NULL hashes before */
+	struct key_array finished; /* of the last block; empty before */
+	struct wn_block_info info; /* of the last block; version 0 before */
+	const struct wn__block_memory *memory;
 	struct wn_config config;
 	struct wn__id_row ids; /* of its filters */
 };
@@ -293,6 +323,7 @@ struct wn_builder {
 int wn_builder_create(const struct wn_config *config, const struct wn_secret *secret,
 		      struct wn_builder **builderp)
 {
+	const struct wn__kind *kind;
 	struct wn_builder *builder;
 
 	*builderp = NULL;
@@ -306,6 +337,9 @@ int wn_builder_create(const struct wn_config *config, const struct wn_secret *se
 	else
 		wn__config_init(&builder->config, wn__kind_at(0));
 	builder->secret = secret;
+	kind = builder->config.kind;
+	builder->upper_halves = kind->upper_halves && kind->upper_halves(&builder->config);
+	wn__pile_init(&builder->uppers);
 	*builderp = builder;
 	return 0;
 }
@@ -314,21 +348,29 @@ void wn_builder_destroy(struct wn_builder *builder)
 {
 	if (!builder)
 		return;
+	wn__pile_fini(&builder->uppers);
 	free_list(&builder->keys);
 	free_list(&builder->negatives);
 	free(builder->costs.costs);
-	free(builder->finished.hashes);
+	free_keys(&builder->finished);
 	free(builder);
+}
+
+WN__INLINE int add_hash(struct wn_builder *builder, struct wn_hash hash)
+{
+	if (WN__LIKELY(builder->upper_halves))
+		return wn__pile_add(&builder->uppers, hash.hi);
+	return append(&builder->keys, hash);
 }
 
 int wn_builder_add(struct wn_builder *builder, const void *key, size_t size)
 {
-	return append(&builder->keys, wn__hash_key(builder->secret, key, size));
+	return add_hash(builder, wn__hash_key(builder->secret, key, size));
 }
 
 int wn_builder_add_hash(struct wn_builder *builder, struct wn_hash hash)
 {
-	return append(&builder->keys, hash);
+	return add_hash(builder, hash);
 }
 
 int wn_builder_add_negative(struct wn_builder *builder, struct wn_hash hash)
@@ -345,10 +387,24 @@ int wn_builder_add_costly(struct wn_builder *builder, struct wn_hash hash, doubl
 
 size_t wn_builder_count(const struct wn_builder *builder)
 {
-	return builder->keys.count;
+	return builder->upper_halves ? builder->uppers.count : builder->keys.count;
 }
 
-static int build_block(struct wn_builder *builder, const struct hash_array *keys,
+static int sort_keys(const struct wn_builder *builder, struct key_array *keysp)
+{
+	struct hash_array sorted;
+	int err;
+
+	*keysp = (struct key_array){0};
+	if (builder->upper_halves)
+		return wn__pile_sort(&builder->uppers, &keysp->uppers, &keysp->count);
+	err = sort_list(&builder->keys, &sorted);
+	keysp->hashes = sorted.hashes;
+	keysp->count = sorted.count;
+	return err;
+}
+
+static int build_block(struct wn_builder *builder, const struct key_array *keys,
 		       const struct hash_array *negatives, const double *costs,
 		       struct wn__block_writer *writer)
 {
@@ -357,6 +413,7 @@ static int build_block(struct wn_builder *builder, const struct hash_array *keys
 	struct wn__build_input input = {
 		.config = &builder->config,
 		.keys = keys->hashes,
+		.uppers = keys->uppers,
 		.key_count = keys->count,
 		.negatives = negatives->hashes,
 		.negative_count = negatives->count,
@@ -367,21 +424,53 @@ static int build_block(struct wn_builder *builder, const struct hash_array *keys
 	writer->row = &builder->ids;
 	if (!err)
 		err = wn__block_end(writer, kind->id, params, keys->count, builder->secret);
-	if (err)
-		wn__block_abandon(writer);
 	return err;
+}
+
+static struct wn_block_info info_of(const struct wn_builder *builder,
+				    const struct wn__block_writer *writer)
+{
+	struct wn_block_info info = {
+		.version = WN__BLOCK_VERSION,
+		.kind = builder->config.kind->id,
+		.key_count = builder->finished.count,
+		.secret_id = builder->secret->id,
+		.payload_size = writer->payload_size,
+	};
+
+	wn__block_get_id(writer->block, info.id);
+	wn__block_get_seed(writer->block, info.seed);
+	wn__block_get_params(writer->block, info.params);
+	return info;
+}
+
+/* Key lists keep upper halves, whatever the kind. */
+static int finish_keys(struct wn_builder *builder, struct key_array *keys)
+{
+	if (!keys->uppers) {
+		keys->uppers = wn__alloc(keys->count * sizeof(*keys->uppers));
+		if (!keys->uppers)
+			return ENOMEM;
+		for (size_t i = 0; i < keys->count; i++)
+			keys->uppers[i] = keys->hashes[i].hi;
+	}
+	free_keys(&builder->finished);
+	builder->finished = *keys;
+	*keys = (struct key_array){0};
+	return 0;
 }
 
 int wn_builder_finish(struct wn_builder *builder, void **blockp, size_t *sizep)
 {
-	struct hash_array keys = { NULL, 0 }, negatives = { NULL, 0 };
-	struct wn__block_writer writer = { 0 };
+	struct hash_array negatives = { NULL, 0 };
+	struct key_array keys = {0};
+	struct wn__block_writer writer = {.memory = builder->memory};
 	double *costs = NULL;
 	int err;
 
 	*blockp = NULL;
 	*sizep = 0;
-	err = sort_list(&builder->keys, &keys);
+	err = sort_keys(builder, &keys);
 	if (err)
 		goto err;
 	err = sort_list(&builder->negatives, &negatives);
@@ -393,30 +482,66 @@ int wn_builder_finish(struct wn_builder *builder, void **blockp, size_t *sizep)
 		goto err;
 	drop_keys(&negatives, costs, &keys);
 	err = build_block(builder, &keys, &negatives, costs, &writer);
+	if (!err)
+		err = finish_keys(builder, &keys);
 	if (err)
 		goto err;
+	builder->info = info_of(builder, &writer);
 	*blockp = writer.block;
 	*sizep = writer.size;
-	free(builder->finished.hashes);
-	builder->finished = keys;
-	keys.hashes = NULL;
+	writer.block = NULL;
 err:
-	free(keys.hashes);
+	wn__block_abandon(&writer);
+	free_keys(&keys);
 	free(negatives.hashes);
 	free(costs);
 	return err;
 }
 
-const struct wn_hash *wn_builder_hashes(const struct wn_builder *builder, size_t *countp)
+void wn__builder_use_memory(struct wn_builder *builder, const struct wn__block_memory *memory)
+{
+	builder->memory = memory;
+}
+
+const struct wn_block_info *wn__builder_info(const struct wn_builder *builder)
+{
+	return builder->info.version ? &builder->info : NULL;
+}
+
+uint64_t *wn__builder_take_uppers(struct wn_builder *builder)
+{
+	uint64_t *uppers = builder->finished.uppers;
+
+	builder->finished.uppers = NULL;
+	free_keys(&builder->finished);
+	return uppers;
+}
+
+const uint64_t *wn_builder_uppers(const struct wn_builder *builder, size_t *countp)
 {
 	*countp = builder->finished.count;
-	return builder->finished.hashes;
+	return builder->finished.uppers;
+}
+
+bool wn__builder_is_in(const struct wn_builder *builder, const struct wn_filter *filter)
+{
+	const struct key_array *keys = &builder->finished;
+
+	for (size_t i = 0; i < keys->count; i++) {
+		struct wn_hash hash = keys->hashes ? keys->hashes[i] :
+						     (struct wn_hash){keys->uppers[i], 0};
+
+		if (!wn_filter_query_hash(filter, hash, NULL))
+			return false;
+	}
+	return true;
 }
 
 void wn_builder_reset(struct wn_builder *builder)
 {
+	wn__pile_empty(&builder->uppers);
 	empty_list(&builder->keys);
 	empty_list(&builder->negatives);
-	free(builder->finished.hashes);
-	builder->finished = (struct hash_array){ NULL, 0 };
+	free_keys(&builder->finished);
+	builder->info.version = 0;
 }

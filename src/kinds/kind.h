@@ -37,7 +37,8 @@ struct wn_config {
 /* What a kind's build() gets: everything sorted, distinct, under one secret. */
 struct wn__build_input {
 	const struct wn_config *config;
-	const struct wn_hash *keys; /* ascending, no two equal */
+	const struct wn_hash *keys; /* ascending, no two equal; NULL where upper_halves() is true */
+	const uint64_t *uppers;     /* there their upper halves, the same; NULL elsewhere */
 	size_t key_count;
 	const struct wn_hash *negatives; /* ascending, no two equal, none a key */
 	size_t negative_count;
@@ -84,6 +85,11 @@ struct wn__kind {
 	size_t option_count;
 
 	enum wn__learning learns;
+
+	/* Do blocks of these options know the upper 64 bits of hashes and no others? Builders
+	 * then keep 8 bytes a key instead of 16, and take half the time. Keys with equal upper
+	 * halves are one key. NULL: none do. */
+	bool (*upper_halves)(const struct wn_config *config);
 
 	/* build() heeds what each negative costs. New filters are then also told of missing
 	 * keys that are asked for often, though no filter was wrong about them. */

@@ -24,7 +24,7 @@ struct wn__reported {
 struct wn__waiting {
 	struct wn__keylist list; /* begins with the id */
 	struct wn__waiting *next;
-	struct wn_hash *hashes;
+	uint64_t *uppers; /* of hashes, ascending */
 };
 
 /* What the worker does besides learning: put the key lists of a table, or drop all of a
@@ -124,13 +124,13 @@ void wn__worker_stop(struct wn__learn *learn);
 
 /* From any thread, the host's too; never waits for long. The hashes are copied. */
 void wn__worker_put(struct wn__learn *learn, const struct wn__keylist *list,
-		    const struct wn_hash *hashes);
+		    const uint64_t *uppers);
 /* The same for a table with many filters, whose ids begin alike (block_build.h): its key lists
  * wait for each other and are stored together, when the table is at its end, when they have
  * become many, or when the worker is drained or stopped. Meanwhile they can be learned from. The
  * end is told with the id of any of them. */
 void wn__worker_hold(struct wn__learn *learn, const struct wn__keylist *list,
-		     const struct wn_hash *hashes);
+		     const uint64_t *uppers);
 void wn__worker_end_table(struct wn__learn *learn, const unsigned char *id);
 void wn__worker_retire(struct wn__learn *learn, uint64_t owner);
 void wn__worker_report(struct wn__learn *learn, const struct wn__positive *positive);

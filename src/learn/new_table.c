@@ -58,7 +58,7 @@ void wn__new_table_built(struct wn__new_table *table, const void *block, size_t 
 	struct wn_block_info info;
 	struct wn__keylist list;
 	size_t keys;
-	const struct wn_hash *hashes = wn_builder_hashes(builder, &keys);
+	const uint64_t *uppers = wn_builder_uppers(builder, &keys);
 
 	if (!table || wn_block_read(block, size, WN_CHECK_HEADER, &info, NULL) ||
 	    wn__keylist_of_block(&info, &list) || list.key_count != keys)
@@ -68,7 +68,7 @@ void wn__new_table_built(struct wn__new_table *table, const void *block, size_t 
 		wn__count(&table->learn->metrics, key_lists_lost, 1);
 		return;
 	}
-	wn__worker_hold(table->learn, &list, hashes);
+	wn__worker_hold(table->learn, &list, uppers);
 	memcpy(table->last_id, list.id, sizeof(table->last_id));
 	table->handed_over = true;
 }

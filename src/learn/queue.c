@@ -71,7 +71,7 @@ void wn__queue_free(struct wn__job *job)
 
 	while ((waiting = job->first)) {
 		job->first = waiting->next;
-		free(waiting->hashes);
+		free(waiting->uppers);
 		free(waiting);
 	}
 	free(job);
@@ -149,7 +149,7 @@ void wn__worker_fini(struct wn__learn *learn)
 
 static uint64_t minirun_of(const struct wn__waiting *waiting, uint64_t index)
 {
-	return wn__hash_minirun(waiting->hashes[index], waiting->list.slots,
+	return wn__hash_minirun((struct wn_hash){waiting->uppers[index], 0}, waiting->list.slots,
 				waiting->list.remainder_bits);
 }
 
@@ -170,7 +170,8 @@ static int find_hashes(const struct wn__waiting *waiting, uint64_t minirun, uint
 	for (low += rank; *countp < max && low < waiting->list.key_count; low++, ++*countp) {
 		if (minirun_of(waiting, low) != minirun)
 			break;
-		entries[*countp] = (struct wn__keylist_entry){waiting->hashes[low], 128};
+		entries[*countp] = (struct wn__keylist_entry){
+			{waiting->uppers[low], 0}, wn__keylist_known_bits(&waiting->list)};
 	}
 	return *countp < max ? WN__MAP_NO_PLACE : 0;
 }
@@ -192,19 +193,19 @@ int wn__worker_lookup(struct wn__learn *learn, const struct wn__keylist *list, u
 
 /* ---- jobs come ---------------------------------------------------------- */
 
-static struct wn__waiting *copy_list(const struct wn__keylist *list, const struct wn_hash *hashes)
+static struct wn__waiting *copy_list(const struct wn__keylist *list, const uint64_t *uppers)
 {
 	struct wn__waiting *waiting = wn__calloc(1, sizeof(*waiting));
 
 	if (!waiting)
 		return NULL;
 	waiting->list = *list;
-	waiting->hashes = wn__alloc(list->key_count * sizeof(*hashes));
-	if (!waiting->hashes) {
+	waiting->uppers = wn__alloc(list->key_count * sizeof(*uppers));
+	if (!waiting->uppers) {
 		free(waiting);
 		return NULL;
 	}
-	memcpy(waiting->hashes, hashes, list->key_count * sizeof(*hashes));
+	memcpy(waiting->uppers, uppers, list->key_count * sizeof(*uppers));
 	return waiting;
 }
 
@@ -263,7 +264,7 @@ static void hold_list(struct wn__learn *learn, struct wn__waiting *waiting, uint
 /* Takes the key list, or says no. */
 static bool take_list(struct wn__learn *learn, struct wn__waiting *waiting, bool hold)
 {
-	uint64_t bytes = waiting->list.key_count * sizeof(*waiting->hashes);
+	uint64_t bytes = waiting->list.key_count * sizeof(*waiting->uppers);
 	struct wn__job *job = wn__calloc(1, sizeof(*job));
 	bool taken;
 
@@ -286,31 +287,31 @@ static bool take_list(struct wn__learn *learn, struct wn__waiting *waiting, bool
 }
 
 static void put_or_lose(struct wn__learn *learn, const struct wn__keylist *list,
-			const struct wn_hash *hashes, bool hold)
+			const uint64_t *uppers, bool hold)
 {
 	struct wn__waiting *waiting;
 
 	if (list->key_count == 0)
 		return;
-	waiting = copy_list(list, hashes);
+	waiting = copy_list(list, uppers);
 	if (waiting && take_list(learn, waiting, hold))
 		return;
 	if (waiting)
-		free(waiting->hashes);
+		free(waiting->uppers);
 	free(waiting);
 	wn__count(&learn->metrics, key_lists_lost, 1);
 }
 
 void wn__worker_put(struct wn__learn *learn, const struct wn__keylist *list,
-		    const struct wn_hash *hashes)
+		    const uint64_t *uppers)
 {
-	put_or_lose(learn, list, hashes, false);
+	put_or_lose(learn, list, uppers, false);
 }
 
 void wn__worker_hold(struct wn__learn *learn, const struct wn__keylist *list,
-		     const struct wn_hash *hashes)
+		     const uint64_t *uppers)
 {
-	put_or_lose(learn, list, hashes, true);
+	put_or_lose(learn, list, uppers, true);
 }
 
 void wn__worker_end_table(struct wn__learn *learn, const unsigned char *id)

@@ -294,8 +294,19 @@ static void learn_wrong(struct wn__small_table *table, const unsigned char *id)
 	wn__lessons_release(lessons);
 }
 
+/* The keys' upper halves, in a new array. */
+static uint64_t *take_uppers(const struct hashes *keys)
+{
+	uint64_t *uppers = wn__alloc(keys->count * sizeof(*uppers));
+
+	for (size_t i = 0; uppers && i < keys->count; i++)
+		uppers[i] = keys->all[i].hi;
+	return uppers;
+}
+
 static void hand_over(struct wn__small_table *table, const unsigned char *id)
 {
+	uint64_t *uppers = take_uppers(&table->keys);
 	struct wn__keylist list = {
 		.key_count = table->keys.count,
 		.slots = WN__SMALL_SLOTS,
@@ -305,8 +316,13 @@ static void hand_over(struct wn__small_table *table, const unsigned char *id)
 		.owner = table->number,
 	};
 
+	if (!uppers) {
+		wn__count(&table->learn->metrics, key_lists_lost, 1);
+		return;
+	}
 	memcpy(list.id, id, sizeof(list.id));
-	wn__worker_put(table->learn, &list, table->keys.all);
+	wn__worker_put(table->learn, &list, uppers);
+	free(uppers);
 }
 
 void wn__small_table_end(struct wn__small_table *table)

@@ -38,8 +38,7 @@ static struct wn__keylist_put make_put(const struct wn__waiting *waiting)
 
 	return (struct wn__keylist_put){
 		.list = list,
-		.hashes = waiting->hashes,
-		.hash_bytes = wn__keylist_lesson_bytes(list, WN__PIECE_BITS),
+		.uppers = waiting->uppers,
 	};
 }
 

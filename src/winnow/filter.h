@@ -48,12 +48,13 @@ WN_PUBLIC int wn_builder_create(const struct wn_config *config, const struct wn_
 WN_PUBLIC void wn_builder_destroy(struct wn_builder *builder);
 
 /* Add a key, or a key's hash under the builder's secret. Adding a key twice
- * is the same as adding it once. ENOMEM leaves the builder as it was. */
+ * is the same as adding it once, and of the kind "aqf" in lines (the default) so are two keys
+ * whose hashes have equal upper halves. ENOMEM leaves the builder as it was. */
 WN_PUBLIC int wn_builder_add(struct wn_builder *builder, const void *key, size_t size);
 WN_PUBLIC int wn_builder_add_hash(struct wn_builder *builder, struct wn_hash hash);
 
-/* Name a hash that the finished filter should answer "no" (unless a key with
- * the same full hash is added: keys win). An "aqf" filter always does; a kind that has
+/* Name a hash that the finished filter should answer "no" (unless it is a key's: keys win). An "aqf"
+ * filter always does, unless a key has the same upper half (hash.hi); a kind that has
  * only so much room for them ("sscf") sees to the costliest first. `cost`, above 0 and
  * up to 1e15 (WN_ERR_INVALID otherwise), is what a wrong "maybe" costs, in any unit.
  * Naming a hash again adds to its cost; wn_builder_add_negative() adds 1. */
@@ -65,14 +66,14 @@ WN_PUBLIC int wn_builder_add_costly(struct wn_builder *builder, struct wn_hash h
 WN_PUBLIC size_t wn_builder_count(const struct wn_builder *builder);
 
 /* Make the block. *blockp is malloc()ed; free it with free(). On failure the
- * builder keeps its keys. After success wn_builder_hashes() can be asked;
+ * builder keeps its keys. After success wn_builder_uppers() can be asked;
  * call wn_builder_reset() before adding the keys of the next block. */
 WN_PUBLIC int wn_builder_finish(struct wn_builder *builder, void **blockp, size_t *sizep);
 
-/* The distinct hashes in fingerprint order (by minirun, then rank) of the
- * block just finished; borrowed until the next finish that succeeds, reset or
- * destroy. NULL if there is none. */
-WN_PUBLIC const struct wn_hash *wn_builder_hashes(const struct wn_builder *builder, size_t *countp);
+/* The upper halves (hash.hi) of the keys' hashes, in fingerprint order (by minirun, then rank), of
+ * the block just finished: what its key list is made of. Borrowed until the next finish that
+ * succeeds, reset or destroy. NULL if there is none. */
+WN_PUBLIC const uint64_t *wn_builder_uppers(const struct wn_builder *builder, size_t *countp);
 
 /* Forget keys and negatives; keep the memory for the next block. */
 WN_PUBLIC void wn_builder_reset(struct wn_builder *builder);

@@ -42,7 +42,7 @@ static unsigned char *make_block_of(size_t payload_size, size_t params_length,
 				    uint64_t key_count, size_t *sizep)
 {
 	unsigned char params[WN_BLOCK_PARAMS_SIZE], *payload, *block;
-	struct wn__block_writer writer;
+	struct wn__block_writer writer = {0};
 
 	ck_assert_int_eq(wn__block_begin(&writer, payload_size, &payload), 0);
 	ck_assert_uint_eq((uintptr_t)payload % 8, 0);
@@ -167,7 +167,7 @@ END_TEST
 START_TEST(a_kind_that_does_not_fit_is_refused)
 {
 	static const unsigned char params[WN_BLOCK_PARAMS_SIZE];
-	struct wn__block_writer writer;
+	struct wn__block_writer writer = {0};
 	unsigned char *payload;
 
 	unsigned largest = 255;
@@ -183,7 +183,7 @@ END_TEST
 
 START_TEST(without_memory_no_block_begins)
 {
-	struct wn__block_writer writer;
+	struct wn__block_writer writer = {0};
 	unsigned char *payload = (void *)1;
 	volatile size_t huge = SIZE_MAX;
 

@@ -24,16 +24,13 @@ static void note(void *context, uint64_t length)
 
 /* A key goes to its own slot or the first free one behind; a cluster starts where one is
  * in its own. The hashes are in order, and without extensions each takes one slot. */
-static void expect_lengths(const struct wn_hash *hashes, size_t count, uint64_t slots)
+static void expect_lengths(const uint64_t *uppers, size_t count, uint64_t slots)
 {
 	uint64_t end = 0, start = 0;
 
 	wanted.count = 0;
 	for (size_t i = 0; i < count; i++) {
-		/* The low half's product may carry into the high half's. */
-		unsigned __int128 low = (unsigned __int128)hashes[i].lo * slots >> 64;
-		uint64_t quotient =
-			(uint64_t)(((unsigned __int128)hashes[i].hi * slots + low) >> 64);
+		uint64_t quotient = (uint64_t)((unsigned __int128)uppers[i] * slots >> 64);
 
 		if (quotient >= end) {
 			if (end > start)
@@ -47,13 +44,13 @@ static void expect_lengths(const struct wn_hash *hashes, size_t count, uint64_t 
 }
 
 /* In lines no run pushes another: clusters are runs. */
-static void expect_runs(const struct wn_hash *hashes, size_t count, uint64_t quotients)
+static void expect_runs(const uint64_t *uppers, size_t count, uint64_t quotients)
 {
 	uint64_t run = 0, last = UINT64_MAX;
 
 	wanted.count = 0;
 	for (size_t i = 0; i < count; i++) {
-		uint64_t quotient = (uint64_t)((unsigned __int128)hashes[i].hi * quotients >> 64);
+		uint64_t quotient = (uint64_t)((unsigned __int128)uppers[i] * quotients >> 64);
 
 		if (quotient != last && run) {
 			note(&wanted, run);
@@ -66,14 +63,14 @@ static void expect_runs(const struct wn_hash *hashes, size_t count, uint64_t quo
 		note(&wanted, run);
 }
 
-typedef void expect_fn(const struct wn_hash *hashes, size_t count, uint64_t slots);
+typedef void expect_fn(const uint64_t *uppers, size_t count, uint64_t slots);
 
 static void check_filter(size_t keys, const char *options, expect_fn *expect_clusters,
 			 uint64_t *seed)
 {
 	struct wn_secret *secret = test_secret(1);
 	struct wn_filter_info info;
-	const struct wn_hash *hashes;
+	const uint64_t *uppers;
 	struct wn_builder *builder;
 	struct wn_config *config;
 	struct wn_filter *filter;
@@ -86,7 +83,7 @@ static void check_filter(size_t keys, const char *options, expect_fn *expect_clu
 	for (size_t i = 0; i < keys; i++)
 		expect(wn_builder_add_hash(builder, test_random_hash(seed)) == 0);
 	ck_assert_int_eq(wn_builder_finish(builder, &block, &size), 0);
-	hashes = wn_builder_hashes(builder, &count);
+	uppers = wn_builder_uppers(builder, &count);
 	ck_assert_int_eq(wn_filter_open(block, size, WN_CHECK_ALL, secret, &filter, NULL), 0);
 	wn_filter_describe(filter, &info);
 	seen.count = 0;
@@ -94,7 +91,7 @@ static void check_filter(size_t keys, const char *options, expect_fn *expect_clu
 	for (size_t i = 0; i < seen.count; i++)
 		total += seen.at[i];
 	ck_assert_double_eq((double)total, wn_filter_fact_of(&info, "used_slots"));
-	expect_clusters(hashes, count, (uint64_t)wn_filter_fact_of(&info, "slots"));
+	expect_clusters(uppers, count, (uint64_t)wn_filter_fact_of(&info, "slots"));
 	ck_assert_uint_eq(seen.count, wanted.count);
 	for (size_t i = 0; i < seen.count; i++)
 		expect(seen.at[i] == wanted.at[i]);

@@ -91,8 +91,15 @@ END_TEST
 
 /* ---- no memory ---------------------------------------------------------- */
 
+/* Builders keep upper halves, whole hashes, and whole hashes for a kind that wants costs. */
+static const char *const forms[] = {"aqf", "aqf:remainder_bits=4", "sscf"};
+
+enum { FORMS = sizeof(forms) / sizeof(forms[0]), SSCF = 2 };
+
 START_TEST(a_key_that_finds_no_memory_changes_nothing)
 {
+	/* Enough for upper halves to be spread over many buckets. */
+	const uint64_t keys = 40000;
 	struct wn_builder *builder;
 	struct wn_filter *filter;
 	uint64_t failures = 0;
@@ -103,8 +110,8 @@ START_TEST(a_key_that_finds_no_memory_changes_nothing)
 	ck_assert_int_eq(wn_builder_create(NULL, secret, &builder), ENOMEM);
 	ck_assert_ptr_null(builder);
 	wn__alloc_fail_at(0);
-	builder = make_builder(NULL);
-	for (uint64_t i = 0; i < 3000; i++) {
+	builder = make_builder(forms[_i]);
+	for (uint64_t i = 0; i < keys; i++) {
 		unsigned char key[40];
 		size_t key_size = make_key(i, key);
 
@@ -115,16 +122,17 @@ START_TEST(a_key_that_finds_no_memory_changes_nothing)
 			ck_assert_int_eq(wn_builder_add(builder, key, key_size), 0);
 		}
 		wn__alloc_fail_at(1);
-		if (wn_builder_add_negative(builder, hash_of(i + 10000)) == ENOMEM)
-			ck_assert_int_eq(wn_builder_add_negative(builder, hash_of(i + 10000)), 0);
+		if (wn_builder_add_negative(builder, hash_of(i + keys)) == ENOMEM)
+			ck_assert_int_eq(wn_builder_add_negative(builder, hash_of(i + keys)), 0);
 	}
 	wn__alloc_fail_at(0);
 	ck_assert_uint_ge(failures, 2);
-	ck_assert_uint_eq(wn_builder_count(builder), 3000);
+	ck_assert_uint_eq(wn_builder_count(builder), keys);
 	block = finish(builder, &size);
 	filter = open_filter(block, size, WN_CHECK_ALL);
-	assert_has_keys(filter, 0, 3000);
-	ck_assert_uint_eq(count_maybes(filter, 10000, 3000), 0);
+	assert_has_keys(filter, 0, keys);
+	if (_i != SSCF)
+		ck_assert_uint_eq(count_maybes(filter, keys, keys), 0);
 	wn_filter_close(filter);
 	free(block);
 	wn_builder_destroy(builder);
@@ -133,10 +141,10 @@ END_TEST
 
 START_TEST(a_finish_without_memory_keeps_the_keys)
 {
-	struct wn_builder *builder = make_builder("aqf:remainder_bits=4");
+	struct wn_builder *builder = make_builder(forms[_i]);
 	struct wn_filter *filter;
 	uint64_t failures = 0;
-	size_t size = 1;
+	size_t size = 1, finished;
 	void *block = NULL;
 
 	add_keys(builder, 0, 5000);
@@ -154,34 +162,50 @@ START_TEST(a_finish_without_memory_keeps_the_keys)
 		ck_assert_ptr_null(block);
 		ck_assert_uint_eq(size, 0);
 		ck_assert_uint_eq(wn_builder_count(builder), 5000);
+		ck_assert_ptr_null(wn_builder_uppers(builder, &finished));
+		ck_assert_uint_eq(finished, 0);
 	}
 	ck_assert_uint_eq(wn__alloc_calls(), failures);
 	ck_assert_uint_ge(failures, 3);
 	wn__alloc_fail_at(0);
 	filter = open_filter(block, size, WN_CHECK_ALL);
 	assert_has_keys(filter, 0, 5000);
-	ck_assert_uint_eq(count_maybes(filter, 5000, 5000), 0);
+	if (_i != SSCF)
+		ck_assert_uint_eq(count_maybes(filter, 5000, 5000), 0);
 	wn_filter_close(filter);
 	free(block);
 	wn_builder_destroy(builder);
 }
 END_TEST
 
-START_TEST(a_failed_finish_keeps_the_hashes_of_the_last)
+START_TEST(a_failed_finish_keeps_the_upper_halves_of_the_last)
 {
-	struct wn_builder *builder = make_builder(NULL);
-	const struct wn_hash *hashes;
+	struct wn_builder *builder = make_builder(forms[_i]);
+	const uint64_t *uppers;
+	uint64_t copy[100], nth = 1;
 	size_t size, count;
 	void *block;
+	int err;
 
 	add_keys(builder, 0, 100);
 	free(finish(builder, &size));
-	hashes = wn_builder_hashes(builder, &count);
-	wn__alloc_fail_at(1);
-	ck_assert_int_eq(wn_builder_finish(builder, &block, &size), ENOMEM);
-	wn__alloc_fail_at(0);
-	ck_assert_ptr_eq(wn_builder_hashes(builder, &count), hashes);
+	uppers = wn_builder_uppers(builder, &count);
 	ck_assert_uint_eq(count, 100);
+	memcpy(copy, uppers, sizeof(copy));
+	add_keys(builder, 100, 100);
+	do {
+		ck_assert_ptr_eq(wn_builder_uppers(builder, &count), uppers);
+		ck_assert_uint_eq(count, 100);
+		ck_assert_mem_eq(copy, uppers, sizeof(copy));
+		wn__alloc_fail_at(nth++);
+		err = wn_builder_finish(builder, &block, &size);
+		wn__alloc_fail_at(0);
+		ck_assert(err == 0 || err == ENOMEM);
+	} while (err);
+	ck_assert_uint_gt(nth, 4);
+	wn_builder_uppers(builder, &count);
+	ck_assert_uint_eq(count, 200);
+	free(block);
 	wn_builder_destroy(builder);
 }
 END_TEST
@@ -229,9 +253,9 @@ int main(void)
 	tcase_add_test(tests, a_damaged_block_is_refused);
 	tcase_add_test(tests, a_damaged_payload_is_memory_safe_when_unchecked);
 	tcase_add_test(tests, an_unknown_kind_is_refused);
-	tcase_add_test(tests, a_key_that_finds_no_memory_changes_nothing);
-	tcase_add_test(tests, a_finish_without_memory_keeps_the_keys);
-	tcase_add_test(tests, a_failed_finish_keeps_the_hashes_of_the_last);
+	tcase_add_loop_test(tests, a_key_that_finds_no_memory_changes_nothing, 0, FORMS);
+	tcase_add_loop_test(tests, a_finish_without_memory_keeps_the_keys, 0, FORMS);
+	tcase_add_loop_test(tests, a_failed_finish_keeps_the_upper_halves_of_the_last, 0, FORMS);
 	tcase_add_test(tests, an_open_without_memory_gives_no_filter);
 	return test_run(suite);
 }

@@ -334,42 +334,63 @@ START_TEST(every_refused_allocation_leaves_the_builder)
 }
 END_TEST
 
-/* ---- runs --------------------------------------------------------------- */
+/* ---- key lists ---------------------------------------------------------- */
 
-static int add_to_builder(void *arg, const struct wn__keylist_info *info,
-			  const struct wn_hash *hashes, size_t count)
+struct seen {
+	const struct wn_hash *sorted;
+	size_t count;
+};
+
+static int compare_uppers(void *arg, const struct wn__keylist_info *info, const uint64_t *uppers,
+			  size_t count)
 {
-	expect(info->hash_bytes == 16);
+	struct seen *seen = arg;
+
+	(void)info;
 	for (size_t i = 0; i < count; i++)
-		expect(wn_builder_add_hash(arg, hashes[i]) == 0);
+		expect(uppers[i] == seen->sorted[seen->count++].hi);
 	return 0;
 }
 
-/* What an engine does: keep the run, learn of mistakes, build again. */
-START_TEST(a_filter_built_again_from_its_run_denies_its_mistakes)
+static void check_key_list(const struct sample *sample, const struct wn_builder *builder)
 {
-	uint64_t random = test_seed("a_filter_built_again_from_its_run_denies_its_mistakes", 13);
+	struct wn_hash *sorted = malloc(sample->key_count * sizeof(*sorted));
+	struct seen seen = {.sorted = sorted};
+	struct wn_block_info info;
+	struct wn__map *map;
+	struct wn__keylist list;
+	const uint64_t *uppers;
+	size_t count;
+
+	uppers = wn_builder_uppers(builder, &count);
+	ck_assert_int_eq(wn_block_read(sample->block, sample->size, WN_CHECK_ALL, &info, NULL), 0);
+	ck_assert_int_eq(wn__keylist_of_block(&info, &list), 0);
+	ck_assert_uint_eq(list.key_count, count);
+	ck_assert_uint_eq(count, sample->key_count);
+	ck_assert(list.plain);
+	ck_assert_int_eq(wn__map_memory_create(&map), 0);
+	ck_assert_int_eq(wn__map_put(map, &list, uppers), 0);
+	memcpy(sorted, sample->keys, count * sizeof(*sorted));
+	qsort(sorted, count, sizeof(*sorted), test_compare_hashes);
+	ck_assert_int_eq(wn__map_stream(map, list.id, compare_uppers, &seen), 0);
+	ck_assert_uint_eq(seen.count, count);
+	wn__map_destroy(map);
+	free(sorted);
+}
+
+/* What an engine does: keep the key list, learn of mistakes, build again from the keys. */
+START_TEST(a_filter_built_again_denies_its_mistakes)
+{
+	uint64_t random = test_seed("a_filter_built_again_denies_its_mistakes", 13);
 	struct sample sample = make("sscf:bits_per_key=8", 30000, 0, &random);
 	struct wn_builder *builder = fill_builder(&sample, "sscf:bits_per_key=8");
 	struct wn_hash mistakes[200];
-	struct wn_block_info info;
-	const struct wn_hash *hashes;
-	struct wn__map *runs;
-	struct wn__keylist run;
-	size_t count;
 
 	wn_filter_close(sample.filter);
 	free(sample.block);
 	ck_assert_int_eq(wn_builder_finish(builder, &sample.block, &sample.size), 0);
 	open_block(&sample);
-	hashes = wn_builder_hashes(builder, &count);
-	ck_assert_int_eq(wn_block_read(sample.block, sample.size, WN_CHECK_ALL, &info, NULL), 0);
-	ck_assert_int_eq(wn__keylist_of_block(&info, &run), 0);
-	ck_assert_uint_eq(run.key_count, count);
-	ck_assert(run.plain);
-	ck_assert_int_eq(wn__map_memory_create(&runs), 0);
-	ck_assert_int_eq(wn__map_put(runs, &run, hashes, 0), 0);
-
+	check_key_list(&sample, builder);
 	for (size_t i = 0; i < 200; i++) {
 		do
 			mistakes[i] = test_random_hash(&random);
@@ -378,7 +399,8 @@ START_TEST(a_filter_built_again_from_its_run_denies_its_mistakes)
 	wn_filter_close(sample.filter);
 	free(sample.block);
 	wn_builder_reset(builder);
-	ck_assert_int_eq(wn__map_stream(runs, run.id, add_to_builder, builder), 0);
+	for (size_t i = 0; i < sample.key_count; i++)
+		ck_assert_int_eq(wn_builder_add_hash(builder, sample.keys[i]), 0);
 	for (size_t i = 0; i < 200; i++)
 		ck_assert_int_eq(wn_builder_add_costly(builder, mistakes[i], 5), 0);
 	ck_assert_int_eq(wn_builder_finish(builder, &sample.block, &sample.size), 0);
@@ -387,7 +409,45 @@ START_TEST(a_filter_built_again_from_its_run_denies_its_mistakes)
 	for (size_t i = 0; i < 200; i++)
 		ck_assert(!wn_filter_query_hash(sample.filter, mistakes[i], NULL));
 	wn_builder_destroy(builder);
-	wn__map_destroy(runs);
+	destroy(&sample);
+}
+END_TEST
+
+/* The lower half decides, too: keys of one upper half are keys of their own, each in the key
+ * list, and a negative of a key's upper half is denied. */
+START_TEST(sscf_knows_whole_hashes)
+{
+	uint64_t random = test_seed("sscf_knows_whole_hashes", 14);
+	struct sample sample = make("sscf:bits_per_key=12", 0, 0, &random);
+	struct wn_builder *builder = fill_builder(&sample, "sscf:bits_per_key=12");
+	struct wn_hash hashes[3 * 5000];
+	size_t count, maybe = 0;
+	const uint64_t *uppers;
+
+	wn_filter_close(sample.filter);
+	free(sample.block);
+	for (size_t i = 0; i < 5000; i++) {
+		struct wn_hash hash = test_random_hash(&random);
+
+		for (size_t j = 0; j < 3; j++)
+			hashes[3 * i + j] = (struct wn_hash){hash.hi, test_random(&random)};
+		ck_assert_int_eq(wn_builder_add_hash(builder, hashes[3 * i]), 0);
+		ck_assert_int_eq(wn_builder_add_hash(builder, hashes[3 * i + 1]), 0);
+	}
+	ck_assert_uint_eq(wn_builder_count(builder), 10000);
+	ck_assert_int_eq(wn_builder_finish(builder, &sample.block, &sample.size), 0);
+	uppers = wn_builder_uppers(builder, &count);
+	ck_assert_uint_eq(count, 10000);
+	for (size_t i = 0; i < count; i += 2)
+		ck_assert_uint_eq(uppers[i], uppers[i + 1]);
+	open_block(&sample);
+	for (size_t i = 0; i < 5000; i++) {
+		ck_assert(wn_filter_query_hash(sample.filter, hashes[3 * i], NULL));
+		ck_assert(wn_filter_query_hash(sample.filter, hashes[3 * i + 1], NULL));
+		maybe += wn_filter_query_hash(sample.filter, hashes[3 * i + 2], NULL);
+	}
+	ck_assert_uint_lt(maybe, 500);
+	wn_builder_destroy(builder);
 	destroy(&sample);
 }
 END_TEST
@@ -411,6 +471,7 @@ int main(void)
 	tcase_add_test(all, empty_filter_denies_everything);
 	tcase_add_test(all, crafted_hashes_cost_accuracy_only);
 	tcase_add_test(all, every_refused_allocation_leaves_the_builder);
-	tcase_add_test(all, a_filter_built_again_from_its_run_denies_its_mistakes);
+	tcase_add_test(all, a_filter_built_again_denies_its_mistakes);
+	tcase_add_test(all, sscf_knows_whole_hashes);
 	return test_run(suite);
 }

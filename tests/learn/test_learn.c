@@ -34,8 +34,8 @@ START_TEST(a_false_positive_is_paid_for_once)
 		ck_assert_uint_eq(stats.negatives, first);
 	ck_assert_uint_eq(stats.key_lists, 1);
 	ck_assert_uint_ge(stats.reversemap_bytes, 8 * KEYS);
-	/* A kind without fingerprints wants no more of each hash than its minirun. */
-	ck_assert_uint_le(stats.reversemap_bytes, (_i / 2 ? 10 : 12) * KEYS);
+	/* A header, and a sum on each page. */
+	ck_assert_uint_le(stats.reversemap_bytes, 8 * KEYS + 64 + 8 * (KEYS / 503 + 1));
 	ck_assert_uint_gt(stats.reversemap_reads, 0);
 	table_free(&table);
 	host_close(&host);
@@ -101,38 +101,102 @@ START_TEST(without_a_key_list_nothing_is_learned)
 }
 END_TEST
 
-/* One false positive in 16 million is in a stored key's minirun: here they are made so. */
+/* The hash is not stored: report it. Was it a match in the minirun of the stored key? */
+static bool report_neighbour(struct host *host, const struct table *table, struct wn_hash hash,
+			     struct wn_hash stored)
+{
+	const struct wn__keylist *list = &table->list;
+	struct wn__lookup lookup;
+	struct wn_match match;
+
+	if (!wn__filter_query_learned(table->filter, table->lessons, hash, &match) ||
+	    match.minirun != wn__hash_minirun(stored, list->slots, list->remainder_bits))
+		return false;
+	begin_lookup(host, &lookup, NULL);
+	expect(table_asks(host, table, hash));
+	wn__lookup_end(&lookup, host->learn, false, false);
+	return true;
+}
+
+/* Both hashes have the same remainder; the first piece behind it is known, and tells. */
 START_TEST(what_shares_a_minirun_with_stored_keys_is_told_from_each)
 {
-	struct host host = host_open(kinds[1], (struct wn__learn_options){0});
+	struct host host = host_open(kinds[0], (struct wn__learn_options){0});
 	struct table table = table_build(&host, 0, 1);
-	struct wn__keylist_entry found;
 	uint64_t told = 0;
 
 	wn__learn_drain(host.learn);
-	/* All bits of each hash: otherwise they cannot be told apart, and are unfixable. */
-	ck_assert_int_eq(wn__map_drop(host.learn->map, table.list.id), 0);
-	put_whole(&host, &table.list);
 	for (uint64_t i = 0; i < KEYS; i++) {
 		struct wn_hash hash = hash_of(&host, i);
-		struct wn__lookup lookup;
-		struct wn_match match;
 
-		hash.lo ^= UINT64_C(1) << i % 8;
-		if (!wn__filter_query_learned(table.filter, table.lessons, hash, &match))
+		hash.hi ^= UINT64_C(256) << i % 8;
+		if (!report_neighbour(&host, &table, hash, hash_of(&host, i)))
 			continue;
-		expect(wn__map_lookup(host.learn->map, &table.list, match.minirun, 0,
-				       &found) == 0);
-		begin_lookup(&host, &lookup, NULL);
-		expect(table_asks(&host, &table, hash));
-		wn__lookup_end(&lookup, host.learn, false, false);
 		expect(!table_asks(&host, &table, hash));
 		expect(table_asks(&host, &table, hash_of(&host, i)));
 		told++;
 	}
-	fprintf(stderr, "%" PRIu64 " told from the stored key\n", told);
-	ck_assert_uint_gt(told, 100);
+	ck_assert_uint_gt(told, KEYS / 10 * 9);
 	ck_assert_uint_eq(host_stats(&host).adaptations, told);
+	expect_stored(&host, &table);
+	table_free(&table);
+	host_close(&host);
+}
+END_TEST
+
+/* One false positive in 16 million of a filter without fingerprints is in a stored key's minirun:
+ * here they are made so. Behind it less is known than a lesson wants. */
+START_TEST(what_shares_a_plain_minirun_with_stored_keys_stays)
+{
+	struct host host = host_open(kinds[1], (struct wn__learn_options){0});
+	struct table table = table_build(&host, 0, 1);
+	uint64_t asked = 0;
+
+	wn__learn_drain(host.learn);
+	for (uint64_t i = 0; i < KEYS; i++) {
+		struct wn_hash hash = hash_of(&host, i);
+
+		if (i % 2)
+			hash.hi ^= UINT64_C(1) << i % 16;
+		else
+			hash.lo ^= UINT64_C(1) << i % 64;
+		if (!report_neighbour(&host, &table, hash, hash_of(&host, i)))
+			continue;
+		expect(table_asks(&host, &table, hash));
+		expect(table_asks(&host, &table, hash_of(&host, i)));
+		asked++;
+	}
+	fprintf(stderr, "%" PRIu64 " in the minirun of a stored key\n", asked);
+	ck_assert_uint_gt(asked, 100);
+	ck_assert_uint_eq(host_stats(&host).unfixable, asked);
+	ck_assert_uint_eq(host_stats(&host).adaptations, 0);
+	ck_assert_uint_eq(host_stats(&host).lessons, 0);
+	expect_stored(&host, &table);
+	table_free(&table);
+	host_close(&host);
+}
+END_TEST
+
+/* A key list does not have the lower half: the query may be the stored key. In slots and in
+ * lines. */
+START_TEST(what_differs_from_a_stored_key_in_the_lower_half_stays)
+{
+	struct host host = host_open(_i ? "aqf:bits_per_key=10" : kinds[0],
+				     (struct wn__learn_options){0});
+	struct table table = table_build(&host, 0, 1);
+
+	wn__learn_drain(host.learn);
+	for (uint64_t i = 0; i < KEYS; i++) {
+		struct wn_hash hash = hash_of(&host, i);
+
+		hash.lo ^= UINT64_C(1) << i % 64;
+		/* More than once: another key of the minirun may have come first. */
+		for (unsigned again = 0; again < 3; again++)
+			expect(report_neighbour(&host, &table, hash, hash_of(&host, i)));
+		expect(table_asks(&host, &table, hash));
+		expect(table_asks(&host, &table, hash_of(&host, i)));
+	}
+	ck_assert_uint_gt(host_stats(&host).unfixable, 2 * KEYS);
 	expect_stored(&host, &table);
 	table_free(&table);
 	host_close(&host);
@@ -312,6 +376,8 @@ int main(void)
 	tcase_add_loop_test(tests, a_false_positive_is_paid_for_once, 0, 4);
 	tcase_add_loop_test(tests, without_a_key_list_nothing_is_learned, 0, LOSSES);
 	tcase_add_test(tests, what_shares_a_minirun_with_stored_keys_is_told_from_each);
+	tcase_add_test(tests, what_shares_a_plain_minirun_with_stored_keys_stays);
+	tcase_add_loop_test(tests, what_differs_from_a_stored_key_in_the_lower_half_stays, 0, 2);
 	tcase_add_loop_test(tests, a_key_that_is_reported_is_not_denied, 0, 2);
 	tcase_add_test(tests, what_comes_again_is_counted);
 	tcase_add_loop_test(tests, the_next_filter_is_built_against_what_is_known, 0, 2);

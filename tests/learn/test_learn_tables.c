@@ -82,11 +82,11 @@ START_TEST(a_full_queue_drops_and_counts)
 END_TEST
 
 static int wait_and_put(struct wn__map *map, const struct wn__keylist *list,
-			const struct wn_hash *hashes, unsigned hash_bytes)
+			const uint64_t *uppers)
 {
 	pthread_mutex_lock(&gate);
 	pthread_mutex_unlock(&gate);
-	return real_ops->put(map, list, hashes, hash_bytes);
+	return real_ops->put(map, list, uppers);
 }
 
 static void gate_puts(struct host *host)
@@ -109,8 +109,7 @@ static void count_put_many(struct wn__map *map, struct wn__keylist_put *puts, si
 	put_calls++;
 	put_lists += count;
 	for (size_t i = 0; i < count; i++)
-		puts[i].err = real_ops->put(map, puts[i].list, puts[i].hashes,
-					    puts[i].hash_bytes);
+		puts[i].err = real_ops->put(map, puts[i].list, puts[i].uppers);
 }
 
 static size_t count_drop_many(struct wn__map *map, const unsigned char (*ids)[WN_BLOCK_ID_SIZE],
@@ -163,7 +162,7 @@ static void build_partitions(struct host *host, struct building *building, unsig
 		expect(wn__keylist_of_block(&info, &building->last) == 0);
 		building->last.owner = owner;
 		wn__worker_hold(host->learn, &building->last,
-				wn_builder_hashes(building->builder, &keys));
+				wn_builder_uppers(building->builder, &keys));
 		wn_builder_reset(building->builder);
 		free(block);
 	}

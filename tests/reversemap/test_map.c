@@ -21,7 +21,7 @@ START_TEST(a_store_lists_what_was_put_and_not_dropped)
 	for (unsigned i = 0; i < 40; i++) {
 		samples[i] = make_sample(i, i * 30, i * 32 + 1, 7);
 		ck_assert_int_eq(wn__map_drop(map, samples[i].list.id), WN_ERR_NOT_FOUND);
-		put(map, _i, &samples[i]);
+		put(map, &samples[i]);
 		assert_count(map, i + 1);
 	}
 	for (unsigned i = 0; i < 40; i += 2)
@@ -35,7 +35,7 @@ START_TEST(a_store_lists_what_was_put_and_not_dropped)
 		ck_assert_int_eq(wn__map_drop(map, samples[i].list.id), WN_ERR_NOT_FOUND);
 		ck_assert_int_eq(wn__map_lookup(map, &samples[i].list, 0, 0, &entry),
 				 WN_ERR_NOT_FOUND);
-		ck_assert_int_eq(wn__map_stream(map, samples[i].list.id, compare_hashes, NULL),
+		ck_assert_int_eq(wn__map_stream(map, samples[i].list.id, compare_uppers, NULL),
 				 WN_ERR_NOT_FOUND);
 	}
 	ck_assert_uint_eq(stats_of(map).drops, 20);
@@ -51,7 +51,7 @@ START_TEST(the_list_says_what_was_put)
 	struct sample sample = make_sample(12, 700, 737, 9);
 	struct wn__keylist_info info;
 
-	put(map, _i, &sample);
+	put(map, &sample);
 	info = only_info(map);
 	ck_assert_int_eq(memcmp(info.list.id, sample.list.id, sizeof(info.list.id)), 0);
 	ck_assert_uint_eq(info.list.key_count, 700);
@@ -59,13 +59,12 @@ START_TEST(the_list_says_what_was_put)
 	ck_assert_uint_eq(info.list.secret_id, 19);
 	ck_assert_uint_eq(info.list.remainder_bits, 9);
 	ck_assert_uint_eq(info.list.owner, 1012);
-	ck_assert_uint_eq(info.hash_bytes, stores[_i].hash_bytes);
-	/* The hashes, a header, and for each page a sum and what was too small for a hash. */
-	ck_assert_uint_ge(info.bytes, 700 * stores[_i].hash_bytes + 64 + 16);
-	ck_assert_uint_lt(info.bytes, 700 * stores[_i].hash_bytes + 64 + 64);
+	/* The upper halves, a header, and for each page a sum. */
+	ck_assert_uint_eq(info.bytes, 700 * 8 + 64 + 2 * 8);
 	sample.list.key_count = 1;
-	ck_assert_int_eq(wn__map_put(map, &sample.list, sample.hashes, 0), 0);
-	ck_assert_uint_eq(only_info(map).hash_bytes, 16);
+	ck_assert_int_eq(wn__map_put(map, &sample.list, sample.uppers), 0);
+	ck_assert_uint_eq(only_info(map).list.key_count, 1);
+	ck_assert_uint_eq(only_info(map).bytes, 8 + 64 + 8);
 	free_sample(&sample);
 	wn__map_destroy(map);
 }
@@ -79,9 +78,9 @@ START_TEST(a_run_put_again_is_replaced)
 	struct wn__keylist_entry entry;
 
 	memcpy(second.list.id, first.list.id, sizeof(first.list.id));
-	put(map, _i, &first);
+	put(map, &first);
 	expect_list(map, &first, 1);
-	put(map, _i, &second);
+	put(map, &second);
 	expect_list(map, &second, 1);
 	ck_assert_int_eq(wn__map_lookup(map, &first.list, 0, 0, &entry), WN_ERR_MISMATCH);
 	assert_count(map, 1);
@@ -95,11 +94,11 @@ START_TEST(another_filters_run_is_refused_and_counted)
 {
 	struct wn__map *map = open_store(_i);
 	struct sample sample = make_sample(1, 1000, 1053, 9);
-	uint64_t minirun = minirun_by_hand(&sample.list, sample.hashes[0]);
+	uint64_t minirun = minirun_by_hand(&sample.list, sample.uppers[0]);
 	struct wn__keylist wrong[5];
 	struct wn__keylist_entry entry;
 
-	put(map, _i, &sample);
+	put(map, &sample);
 	for (unsigned i = 0; i < 5; i++)
 		wrong[i] = sample.list;
 	wrong[0].key_count++;
@@ -124,7 +123,7 @@ START_TEST(what_cannot_be_a_run_is_refused)
 	struct wn__map *map = open_store(_i);
 	struct sample sample = make_sample(1, 1000, 1053, 9);
 	struct wn__keylist wrong[4];
-	struct wn_hash hash;
+	uint64_t upper;
 
 	for (unsigned i = 0; i < 4; i++)
 		wrong[i] = sample.list;
@@ -133,16 +132,14 @@ START_TEST(what_cannot_be_a_run_is_refused)
 	wrong[2].remainder_bits = 33;
 	wrong[3].slots = UINT64_C(1) << 41;
 	for (unsigned i = 0; i < 4; i++)
-		ck_assert_int_eq(wn__map_put(map, &wrong[i], sample.hashes, 8), WN_ERR_INVALID);
-	ck_assert_int_eq(wn__map_put(map, &sample.list, sample.hashes, 7), WN_ERR_INVALID);
-	ck_assert_int_eq(wn__map_put(map, &sample.list, sample.hashes, 17), WN_ERR_INVALID);
-	hash = sample.hashes[999];
-	sample.hashes[999] = sample.hashes[997];
-	ck_assert_int_eq(wn__map_put(map, &sample.list, sample.hashes, 16), WN_ERR_INVALID);
-	sample.hashes[999] = hash;
+		ck_assert_int_eq(wn__map_put(map, &wrong[i], sample.uppers), WN_ERR_INVALID);
+	upper = sample.uppers[999];
+	sample.uppers[999] = sample.uppers[997];
+	ck_assert_int_eq(wn__map_put(map, &sample.list, sample.uppers), WN_ERR_INVALID);
+	sample.uppers[999] = upper;
 	assert_count(map, 0);
-	ck_assert_uint_eq(stats_of(map).failed_puts, 7);
-	put(map, _i, &sample);
+	ck_assert_uint_eq(stats_of(map).failed_puts, 5);
+	put(map, &sample);
 	ck_assert_uint_eq(stats_of(map).puts, 1);
 	free_sample(&sample);
 	wn__map_destroy(map);
@@ -155,11 +152,11 @@ struct dropper {
 };
 
 static int drop_and_stop(void *arg, const struct wn__keylist_info *info,
-			 const struct wn_hash *hashes, size_t count)
+			 const uint64_t *uppers, size_t count)
 {
 	struct dropper *dropper = arg;
 
-	ck_assert_ptr_nonnull(hashes);
+	ck_assert_ptr_nonnull(uppers);
 	ck_assert_uint_gt(count, 0);
 	ck_assert_int_eq(wn__map_drop(dropper->map, info->list.id), 0);
 	dropper->calls++;
@@ -172,7 +169,7 @@ START_TEST(a_visitor_may_drop_the_run_and_stop)
 	struct sample sample = make_sample(1, 5000, 5264, 9);
 	struct dropper dropper = {.map = map};
 
-	put(map, _i, &sample);
+	put(map, &sample);
 	ck_assert_int_eq(wn__map_stream(map, sample.list.id, drop_and_stop, &dropper), 4711);
 	ck_assert_uint_eq(dropper.calls, 1);
 	assert_count(map, 0);
@@ -183,7 +180,7 @@ END_TEST
 
 /* ---- with a real filter ------------------------------------------------- */
 
-/* A block of `count` keys and its builder, which has the hashes. */
+/* A block of `count` keys and its builder, which has the upper halves. */
 static struct wn_builder *build_block(const struct wn_secret *secret, unsigned count,
 				      void **blockp, size_t *sizep)
 {
@@ -231,12 +228,12 @@ START_TEST(what_a_filter_mistook_a_query_for_is_found)
 	void *block;
 	size_t size, count, fixed = 0;
 	struct wn_builder *builder = build_block(secret, 5000, &block, &size);
-	const struct wn_hash *hashes = wn_builder_hashes(builder, &count);
+	const uint64_t *uppers = wn_builder_uppers(builder, &count);
 	struct wn__keylist list = run_of_block(block, size);
 	struct wn_aqf *aqf;
 
 	ck_assert_uint_eq(list.key_count, count);
-	ck_assert_int_eq(wn__map_put(map, &list, hashes, stores[_i].hash_bytes), 0);
+	ck_assert_int_eq(wn__map_put(map, &list, uppers), 0);
 	ck_assert_int_eq(wn_aqf_thaw(block, size, NULL, &aqf), 0);
 	for (unsigned i = 5000; i < 9000; i++) {
 		struct wn_hash query = wn_hash(secret, &i, sizeof(i));
@@ -281,7 +278,7 @@ START_TEST(opening_without_memory_fails_whole)
 }
 END_TEST
 
-static void put_with_failures(struct wn__map *map, int which, const struct sample *sample,
+static void put_with_failures(struct wn__map *map, const struct sample *sample,
 			      unsigned *failuresp)
 {
 	size_t before = stats_of(map).lists;
@@ -290,7 +287,7 @@ static void put_with_failures(struct wn__map *map, int which, const struct sampl
 
 	do {
 		wn__alloc_fail_at(nth++);
-		err = wn__map_put(map, &sample->list, sample->hashes, stores[which].hash_bytes);
+		err = wn__map_put(map, &sample->list, sample->uppers);
 		wn__alloc_fail_at(0);
 		if (err) {
 			++*failuresp;
@@ -309,7 +306,7 @@ START_TEST(a_put_without_memory_changes_nothing)
 	for (unsigned i = 0; i < 40; i++) {
 		struct sample sample = make_sample(i, 600, 632, 9);
 
-		put_with_failures(map, _i, &sample, &failures);
+		put_with_failures(map, &sample, &failures);
 		expect_list(map, &sample, 1);
 		free_sample(&sample);
 	}
@@ -330,7 +327,7 @@ START_TEST(a_list_without_memory_fails_whole)
 	for (unsigned i = 0; i < 100; i++) {
 		struct sample sample = make_sample(i, 10, 11, 9);
 
-		put(map, _i, &sample);
+		put(map, &sample);
 		free_sample(&sample);
 	}
 	do {
@@ -355,7 +352,7 @@ START_TEST(lookups_streams_and_drops_ask_for_no_memory)
 	struct wn__map *map = open_store(_i);
 	struct sample sample = make_sample(1, 1000, 1053, 9);
 
-	put(map, _i, &sample);
+	put(map, &sample);
 	wn__alloc_fail_at(0);
 	expect_list(map, &sample, 1);
 	expect_stream(map, &sample);
@@ -387,16 +384,16 @@ static bool has_run(const struct shared *shared)
 static void look_up_one(struct shared *shared, uint64_t *state)
 {
 	const struct sample *sample = &shared->samples[test_random(state) % SHARED_RUNS];
-	struct wn_hash hash = sample->hashes[test_random(state) % sample->list.key_count];
-	uint64_t minirun = minirun_by_hand(&sample->list, hash);
+	uint64_t upper = sample->uppers[test_random(state) % sample->list.key_count];
+	uint64_t minirun = minirun_by_hand(&sample->list, upper);
 	struct wn__keylist_entry entry;
 	uint32_t rank = 0;
 	int err;
 
 	do {
 		err = wn__map_lookup(shared->map, &sample->list, minirun, rank++, &entry);
-	} while (!err && !is_entry(&entry, hash) && rank < 100);
-	if (!err && is_entry(&entry, hash))
+	} while (!err && !is_entry(&entry, upper) && rank < 100);
+	if (!err && is_entry(&entry, upper))
 		__atomic_fetch_add(&shared->found, 1, __ATOMIC_RELAXED);
 	else if (err != WN_ERR_NOT_FOUND)
 		__atomic_fetch_add(&shared->wrong, 1, __ATOMIC_RELAXED);
@@ -412,7 +409,7 @@ static void *look_up_all_day(void *arg)
 	return NULL;
 }
 
-static void put_and_drop(struct shared *shared, int which, unsigned rounds)
+static void put_and_drop(struct shared *shared, unsigned rounds)
 {
 	uint64_t state = test_seed("put_and_drop", 77);
 	struct wn__keylist_info *infos;
@@ -425,7 +422,7 @@ static void put_and_drop(struct shared *shared, int which, unsigned rounds)
 		if (test_random(&state) % 3 == 0)
 			wn__map_drop(shared->map, sample->list.id);
 		else
-			put(shared->map, which, sample);
+			put(shared->map, sample);
 		if (i % 16 == 0) {
 			ck_assert_int_eq(wn__map_list(shared->map, &infos, &count), 0);
 			free(infos);
@@ -441,20 +438,20 @@ START_TEST(lookups_are_right_while_runs_come_and_go)
 
 	for (unsigned i = 0; i < SHARED_RUNS; i++) {
 		shared.samples[i] = make_sample(i, 1500, 1579, 4);
-		put(shared.map, _i, &shared.samples[i]);
+		put(shared.map, &shared.samples[i]);
 	}
 	for (unsigned i = 0; i < READERS; i++)
 		ck_assert_int_eq(pthread_create(&threads[i], NULL, look_up_all_day, &shared), 0);
-	put_and_drop(&shared, _i, test_is_quick() ? 300 : 3000);
+	put_and_drop(&shared, test_is_quick() ? 300 : 3000);
 	while (__atomic_load_n(&shared.found, __ATOMIC_RELAXED) < 1000 && ++count < 10000)
-		put_and_drop(&shared, _i, 10);
+		put_and_drop(&shared, 10);
 	__atomic_store_n(&shared.done, true, __ATOMIC_RELEASE);
 	for (unsigned i = 0; i < READERS; i++)
 		pthread_join(threads[i], NULL);
 	ck_assert_uint_eq(shared.wrong, 0);
 	ck_assert_uint_ge(shared.found, 1000);
 	for (unsigned i = 0; i < SHARED_RUNS; i++) {
-		put(shared.map, _i, &shared.samples[i]);
+		put(shared.map, &shared.samples[i]);
 		expect_list(shared.map, &shared.samples[i], 1);
 		free_sample(&shared.samples[i]);
 	}

@@ -2,6 +2,7 @@
 #include <winnow/aqf.h>
 
 #include "kinds/shape.h"
+#include "learn/lessons.h"
 #include "tests/support/map_stores.h"
 
 /* Few slots and remainder bits make long miniruns, which go over many pages. The
@@ -43,7 +44,7 @@ START_TEST(every_hash_is_found_at_its_minirun_and_rank)
 		struct sample sample = make_sample(i, shapes[i].count, shapes[i].slots,
 						   shapes[i].remainder_bits);
 
-		put(map, _i, &sample);
+		put(map, &sample);
 		expect_list(map, &sample, 1);
 		expect_stream(map, &sample);
 		free_sample(&sample);
@@ -61,15 +62,14 @@ START_TEST(a_place_where_nothing_is_has_no_hash)
 	uint64_t state = test_seed("a_place_where_nothing_is_has_no_hash", 5);
 	uint64_t asked = 0;
 
-	put(map, _i, &sample);
+	put(map, &sample);
 	for (unsigned i = 0; i < 5000; i++) {
-		struct wn_hash other = test_random_hash(&state);
-		uint64_t minirun = minirun_by_hand(&sample.list, other);
+		uint64_t minirun = minirun_by_hand(&sample.list, test_random(&state));
 		int err = wn__map_lookup(map, &sample.list, minirun, 0, &entry);
 
 		expect(err == 0 || err == WN__MAP_NO_PLACE);
 		if (err == 0)
-			expect(minirun_by_hand(&sample.list, entry.hash) == minirun);
+			expect(minirun_by_hand(&sample.list, entry.hash.hi) == minirun);
 		else
 			asked++;
 	}
@@ -95,11 +95,11 @@ START_TEST(an_empty_minirun_is_proved_to_be_empty)
 	struct wn__keylist_entry entry;
 	uint64_t gaps = 0, miniruns = sample.list.slots << sample.list.remainder_bits;
 
-	put(map, _i, &sample);
+	put(map, &sample);
 	for (uint64_t i = 0; i < 3000; i++) {
-		uint64_t minirun = minirun_by_hand(&sample.list, sample.hashes[i]);
+		uint64_t minirun = minirun_by_hand(&sample.list, sample.uppers[i]);
 		uint64_t next = i + 1 < 3000 ?
-					minirun_by_hand(&sample.list, sample.hashes[i + 1]) :
+					minirun_by_hand(&sample.list, sample.uppers[i + 1]) :
 					miniruns;
 
 		expect(wn__map_lookup(map, &sample.list, minirun, 0, &entry) == 0);
@@ -120,59 +120,73 @@ START_TEST(an_empty_minirun_is_proved_to_be_empty)
 }
 END_TEST
 
+/* 64, less one for each factor of two in the number of slots. */
 START_TEST(the_bits_said_to_be_known_are_those_of_any_hash_it_may_be)
 {
-	struct wn__map *map = open_store(_i);
-	/* Six times divisible by two, or not at all. */
-	unsigned zeros = _i % 2 ? 6 : 0;
-	struct sample sample = make_sample(4, 20000, 329 << zeros, 5);
-	uint64_t state = test_seed("the_bits_said_to_be_known", 6), known = 0;
-	uint64_t lost = wn__keylist_lost_bits(stores[_i].hash_bytes);
+	struct wn__map *map = open_store(_i % STORE_COUNT);
+	unsigned zeros = (unsigned)(_i / STORE_COUNT);
+	struct sample sample = make_sample(4, 20000, UINT64_C(329) << zeros, 5);
+	uint64_t state = test_seed("the_bits_said_to_be_known", 6), next = 0;
 
-	put(map, _i, &sample);
+	ck_assert_uint_eq(wn__keylist_known_bits(&sample.list), 64 - zeros);
+	put(map, &sample);
 	for (uint64_t i = 0; i < sample.list.key_count; i++) {
-		struct wn_hash hash = sample.hashes[i];
+		struct wn_hash hash = {sample.uppers[i], test_random(&state)};
+		struct wn__fingerprint truth = wn__split(hash, sample.list.slots), other;
 		struct wn__keylist_entry entry;
 
-		expect(wn__map_lookup(map, &sample.list, minirun_by_hand(&sample.list, hash), 0,
-				       &entry) == 0);
-		known += entry.fraction_bits;
-		hash = entry.hash;
-		hash.lo |= test_random(&state) & lost;
-		expect(are_bits_true(&sample.list, &entry, hash));
-		hash.lo |= lost;
-		expect(are_bits_true(&sample.list, &entry, hash));
+		expect(wn__map_lookup(map, &sample.list,
+				      minirun_by_hand(&sample.list, hash.hi), 0, &entry) == 0);
+		expect(entry.fraction_bits == 64 - zeros);
+		expect(do_bits_agree(&sample.list, &entry, (struct wn_hash){entry.hash.hi, hash.lo}));
+		expect(are_bits_true(&sample.list, &entry, entry.hash.hi));
+		/* The next bit is known of none. */
+		hash.lo ^= UINT64_C(1) << 63;
+		other = wn__split(hash, sample.list.slots);
+		next += wn__common_prefix(truth.hi, truth.lo, other.hi, other.lo) == 64 - zeros;
 	}
-	known /= sample.list.key_count;
-	ck_assert_uint_eq(known, lost ? 8 * stores[_i].hash_bytes - zeros : 128);
+	ck_assert_uint_eq(next, sample.list.key_count);
 	free_sample(&sample);
 	wn__map_destroy(map);
 }
 END_TEST
 
-/* 12 miniruns; the fifth begins at 5/12 = 0.6aaa... in hexadecimal. The first 8 bytes decide on
- * which side of it a hash is, whatever the others are. */
-START_TEST(the_first_bytes_decide_the_minirun)
+START_TEST(known_bits_are_64_less_the_factors_of_two_of_the_slots)
+{
+	struct wn__keylist list = {.key_count = 1, .remainder_bits = 9};
+
+	for (unsigned zeros = 0; zeros <= 40; zeros++) {
+		list.slots = UINT64_C(1) << zeros;
+		ck_assert_uint_eq(wn__keylist_known_bits(&list), 64 - zeros);
+		list.slots |= 1;
+		ck_assert_uint_eq(wn__keylist_known_bits(&list), 64);
+	}
+}
+END_TEST
+
+/* 12 miniruns; the fifth begins at 5/12 = 0.6aaa... in hexadecimal. The upper half decides on
+ * which side of it a hash is, whatever the lower half is. */
+START_TEST(the_upper_half_decides_the_minirun)
 {
 	struct wn__map *map = open_store(_i);
-	struct wn_hash hashes[] = {
-		{UINT64_C(0x6aaaaaaaaaaaaaa9), UINT64_MAX},
-		{UINT64_C(0x6aaaaaaaaaaaaaaa), 0},
-		{UINT64_C(0x6aaaaaaaaaaaaaaa), UINT64_C(0xaaaaaaaaaaaaaaaa)},
-		{UINT64_C(0x6aaaaaaaaaaaaaaa), UINT64_C(0xaaaaaaaaaaaaaaab)},
-		{UINT64_C(0x6aaaaaaaaaaaaaaa), UINT64_MAX},
-		{UINT64_C(0x6aaaaaaaaaaaaaab), 0},
+	uint64_t uppers[] = {
+		UINT64_C(0x6aaaaaaaaaaaaaa9), UINT64_C(0x6aaaaaaaaaaaaaaa),
+		UINT64_C(0x6aaaaaaaaaaaaaaa), UINT64_C(0x6aaaaaaaaaaaaaaa),
+		UINT64_C(0x6aaaaaaaaaaaaaab),
 	};
 	struct sample sample = make_sample(1, 0, 3, 2);
 
 	free_sample(&sample);
-	sample.hashes = hashes;
-	sample.list.key_count = 6;
-	ck_assert_uint_eq(minirun_by_hand(&sample.list, hashes[4]), 4);
-	ck_assert_uint_eq(minirun_by_hand(&sample.list, hashes[5]), 5);
-	put(map, _i, &sample);
+	sample.uppers = uppers;
+	sample.list.key_count = 5;
+	ck_assert_uint_eq(minirun_by_hand(&sample.list, uppers[3]), 4);
+	ck_assert_uint_eq(minirun_by_hand(&sample.list, uppers[4]), 5);
+	for (unsigned i = 0; i < 5; i++)
+		for (uint64_t lo = UINT64_MAX; lo; lo >>= 1)
+			ck_assert_uint_eq(wn__hash_minirun((struct wn_hash){uppers[i], lo}, 3, 2),
+					  minirun_by_hand(&sample.list, uppers[i]));
+	put(map, &sample);
 	expect_list(map, &sample, 1);
-	ck_assert_uint_eq(only_info(map).hash_bytes, stores[_i].hash_bytes);
 	wn__map_destroy(map);
 }
 END_TEST
@@ -205,26 +219,56 @@ START_TEST(only_known_bits_tell_a_query_from_a_key)
 }
 END_TEST
 
-START_TEST(the_length_advised_makes_the_bits_known)
+/* Of the pieces that lessons come in, one is known behind up to 22 remainder bits. */
+START_TEST(a_lessons_first_piece_is_known_up_to_22_remainder_bits)
 {
-	struct wn__map *map = open_store(_i);
-	struct sample sample = make_sample(5, 20000, 21053, 9);
-	unsigned advised = wn__keylist_hash_bytes(&sample.list, 9 + 42);
-	unsigned known = 0;
+	struct wn__keylist_entry entry = {.hash = {UINT64_C(0x5555555555555555), 0}};
 
-	ck_assert_uint_eq(advised, 8);
-	ck_assert_uint_eq(wn__keylist_hash_bytes(&sample.list, 9), 8);
-	ck_assert_uint_eq(wn__keylist_hash_bytes(&sample.list, 128), 16);
-	ck_assert_int_eq(wn__map_put(map, &sample.list, sample.hashes, advised), 0);
+	for (unsigned bits = 2; bits <= 32; bits++) {
+		for (uint64_t slots = 1; slots <= 2; slots++) {
+			struct wn__keylist list = {
+				.key_count = 1, .slots = slots, .remainder_bits = bits};
+			struct wn_hash query = entry.hash;
+
+			/* The first bit behind the remainder. */
+			query.hi ^= UINT64_C(1) << (64 - slots - bits);
+			entry.fraction_bits = wn__keylist_known_bits(&list);
+			ck_assert_int_eq(wn__keylist_entry_tells(&list, &entry, query,
+								 WN__PIECE_BITS),
+					 bits + slots - 1 <= 22);
+		}
+	}
+}
+END_TEST
+
+/* As they come out of a store: bits of the lower half tell nothing, and those of the upper half
+ * only in a piece that is known to its end. */
+START_TEST(only_known_bits_of_a_stored_list_tell_a_query_from_a_key)
+{
+	struct wn__map *map = open_store(_i % STORE_COUNT);
+	unsigned zeros = (unsigned)(_i / STORE_COUNT);
+	struct sample sample = make_sample(6, 500, UINT64_C(1) << zeros, 10 - zeros);
+
+	put(map, &sample);
 	for (uint64_t i = 0; i < sample.list.key_count; i++) {
+		uint64_t upper = sample.uppers[i];
 		struct wn__keylist_entry entry;
 
-		expect(wn__map_lookup(map, &sample.list,
-				       minirun_by_hand(&sample.list, sample.hashes[i]), 0,
-				       &entry) == 0);
-		known += entry.fraction_bits >= 9 + 42;
+		expect(wn__map_lookup(map, &sample.list, minirun_by_hand(&sample.list, upper), 0,
+				      &entry) == 0);
+		for (unsigned bit = 0; bit < 128; bit++) {
+			struct wn_hash query = entry.hash;
+			bool tells;
+
+			if (bit < 64)
+				query.hi ^= UINT64_C(1) << (63 - bit);
+			else
+				query.lo ^= UINT64_C(1) << (127 - bit);
+			/* The quotient and the remainder are the first 10 bits; then come pieces. */
+			tells = wn__keylist_entry_tells(&sample.list, &entry, query, 20);
+			expect(tells == (bit >= 10 && bit < 50));
+		}
 	}
-	ck_assert_uint_eq(known, sample.list.key_count);
 	free_sample(&sample);
 	wn__map_destroy(map);
 }
@@ -236,8 +280,8 @@ START_TEST(equal_hashes_are_entries_of_their_own)
 	struct sample sample = make_sample(1, 2000, 2106, 9);
 
 	for (unsigned i = 300; i < 1500; i++)
-		sample.hashes[i] = sample.hashes[300];
-	put(map, _i, &sample);
+		sample.uppers[i] = sample.uppers[300];
+	put(map, &sample);
 	expect_list(map, &sample, 1);
 	expect_stream(map, &sample);
 	free_sample(&sample);
@@ -253,8 +297,8 @@ START_TEST(crafted_hashes_are_found_all_the_same)
 
 	/* Each distance is a little larger than the one before: no straight line. */
 	for (uint64_t i = 0; i < sample.list.key_count; i++)
-		sample.hashes[i] = (struct wn_hash){i * i * i * 15000, i};
-	put(map, _i, &sample);
+		sample.uppers[i] = i * i * i * 15000;
+	put(map, &sample);
 	expect_list(map, &sample, 37);
 	/* Every second lookup is for a rank that is not there. */
 	reads = stats_of(map).reads / stats_of(map).lookups;
@@ -272,11 +316,11 @@ START_TEST(a_lookup_in_a_million_reads_two_pages_or_three)
 	struct sample sample = make_sample(9, count, count * 20 / 19 + 1, 9);
 	struct wn__map_stats stats;
 
-	put(map, _i, &sample);
+	put(map, &sample);
 	expect_list(map, &sample, 11);
 	stats = stats_of(map);
-	fprintf(stderr, "%" PRIu64 " keys, %u bytes a hash: %.2f pages a lookup\n", count,
-		stores[_i].hash_bytes, (double)stats.reads / (double)stats.lookups);
+	fprintf(stderr, "%" PRIu64 " keys, %s: %.2f pages a lookup\n", count, stores[_i].name,
+		(double)stats.reads / (double)stats.lookups);
 	ck_assert_uint_lt(stats.reads, 3 * stats.lookups);
 	ck_assert_uint_eq(stats.damaged + stats.mismatched + stats.failed, 0);
 	expect_stream(map, &sample);
@@ -296,10 +340,13 @@ int main(void)
 	tcase_add_loop_test(tests, a_place_where_nothing_is_has_no_hash, 0, STORE_COUNT);
 	tcase_add_loop_test(tests, an_empty_minirun_is_proved_to_be_empty, 0, STORE_COUNT);
 	tcase_add_loop_test(tests, the_bits_said_to_be_known_are_those_of_any_hash_it_may_be, 0,
-			    STORE_COUNT);
-	tcase_add_loop_test(tests, the_first_bytes_decide_the_minirun, 0, STORE_COUNT);
+			    7 * STORE_COUNT);
+	tcase_add_test(tests, known_bits_are_64_less_the_factors_of_two_of_the_slots);
+	tcase_add_loop_test(tests, the_upper_half_decides_the_minirun, 0, STORE_COUNT);
 	tcase_add_test(tests, only_known_bits_tell_a_query_from_a_key);
-	tcase_add_loop_test(tests, the_length_advised_makes_the_bits_known, 0, STORE_COUNT);
+	tcase_add_test(tests, a_lessons_first_piece_is_known_up_to_22_remainder_bits);
+	tcase_add_loop_test(tests, only_known_bits_of_a_stored_list_tell_a_query_from_a_key, 0,
+			    4 * STORE_COUNT);
 	tcase_add_loop_test(tests, equal_hashes_are_entries_of_their_own, 0, STORE_COUNT);
 	tcase_add_loop_test(tests, crafted_hashes_are_found_all_the_same, 0, STORE_COUNT);
 	tcase_add_loop_test(tests, a_lookup_in_a_million_reads_two_pages_or_three, 0, STORE_COUNT);

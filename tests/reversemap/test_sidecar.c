@@ -32,8 +32,7 @@ START_TEST(runs_are_there_after_reopening)
 
 	for (unsigned i = 0; i < 10; i++) {
 		samples[i] = make_sample(i, i * 200, i * 211 + 1, 6);
-		ck_assert_int_eq(wn__map_put(map, &samples[i].list, samples[i].hashes,
-					      i % 2 ? 8 : 16),
+		ck_assert_int_eq(wn__map_put(map, &samples[i].list, samples[i].uppers),
 				 0);
 	}
 	wn__map_stats(map, &before);
@@ -88,10 +87,10 @@ START_TEST(a_read_only_store_reads_only)
 	struct sample sample = make_sample(1, 600, 632, 3), other = make_sample(2, 600, 632, 3);
 	struct wn__map *map;
 
-	store_sample(&sample, 8);
+	store_sample(&sample);
 	map = open_with((struct wn__sidecar_options){.read_only = true});
 	expect_list(map, &sample, 1);
-	ck_assert_int_eq(wn__map_put(map, &other.list, other.hashes, 8), WN_ERR_READONLY);
+	ck_assert_int_eq(wn__map_put(map, &other.list, other.uppers), WN_ERR_READONLY);
 	ck_assert_int_eq(wn__map_drop(map, sample.list.id), WN_ERR_READONLY);
 	ck_assert_uint_eq(count_files(directory, ""), 1);
 	wn__map_destroy(map);
@@ -136,7 +135,7 @@ START_TEST(few_files_are_kept_open_and_none_is_lost)
 
 	for (unsigned i = 0; i < 20; i++) {
 		samples[i] = make_sample(i, 600, 632, 6);
-		ck_assert_int_eq(wn__map_put(map, &samples[i].list, samples[i].hashes, 8), 0);
+		ck_assert_int_eq(wn__map_put(map, &samples[i].list, samples[i].uppers), 0);
 	}
 	for (unsigned round = 0; round < 3; round++) {
 		for (unsigned i = 0; i < 20; i++)
@@ -170,7 +169,7 @@ START_TEST(the_format_is_what_it_was)
 
 	for (unsigned i = 0; i < WN_BLOCK_ID_SIZE; i++)
 		sample.list.id[i] = (unsigned char)(i + 1);
-	store_sample(&sample, 8);
+	store_sample(&sample);
 	ck_assert_uint_eq(count_files(directory, "0102030405060708090a0b0c0d0e0f10.run"), 1);
 	bytes = read_whole(&sample, &size);
 	ck_assert_uint_eq(size, 64 + 600 * 8 + 2 * 8);
@@ -190,9 +189,9 @@ static void put_until_full(struct wn__map *map, int expected)
 	struct sample large = make_sample(2, 50000, 52632, 9);
 	struct wn__map_stats stats;
 
-	ck_assert_int_eq(wn__map_put(map, &small.list, small.hashes, 8), 0);
+	ck_assert_int_eq(wn__map_put(map, &small.list, small.uppers), 0);
 	for (unsigned i = 0; i < 3; i++) {
-		ck_assert_int_eq(wn__map_put(map, &large.list, large.hashes, 8), expected);
+		ck_assert_int_eq(wn__map_put(map, &large.list, large.uppers), expected);
 		ck_assert_uint_eq(count_files(directory, ""), 1);
 	}
 	wn__map_stats(map, &stats);
@@ -200,7 +199,7 @@ static void put_until_full(struct wn__map *map, int expected)
 	ck_assert_uint_eq(stats.failed_puts, 3);
 	expect_list(map, &small, 1);
 	ck_assert_int_eq(wn__map_drop(map, small.list.id), 0);
-	ck_assert_int_eq(wn__map_put(map, &small.list, small.hashes, 16), 0);
+	ck_assert_int_eq(wn__map_put(map, &small.list, small.uppers), 0);
 	expect_list(map, &small, 1);
 	free_sample(&small);
 	free_sample(&large);
@@ -272,7 +271,7 @@ static void put_until_killed(int ready)
 		/* File systems take their time to replace a file: let most be new. */
 		if (round % 8)
 			wn__map_drop(map, sample->list.id);
-		if (wn__map_put(map, &sample->list, sample->hashes, round % 2 ? 8 : 16))
+		if (wn__map_put(map, &sample->list, sample->uppers))
 			_exit(2);
 		if (round == 0 && write(ready, "", 1) != 1)
 			_exit(3);

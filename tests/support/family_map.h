@@ -67,9 +67,9 @@ static inline void close_database(struct database *database)
 	rocksdb_options_destroy(database->options);
 }
 
-static inline void put(struct database *database, const struct sample *sample, unsigned hash_bytes)
+static inline void put(struct database *database, const struct sample *sample)
 {
-	ck_assert_int_eq(wn__map_put(database->map, &sample->list, sample->hashes, hash_bytes), 0);
+	ck_assert_int_eq(wn__map_put(database->map, &sample->list, sample->uppers), 0);
 }
 
 static inline void assert_count(struct database *database, size_t count)

@@ -7,6 +7,7 @@
 #include <winnow/error.h>
 #include <winnow/filter.h>
 
+#include "base/sort.h"
 #include "kinds/aqf/aqf_internal.h"
 #include "common.h"
 #include "learn/lessons.h"
@@ -40,20 +41,25 @@ static inline struct frozen_filter frozen_make(size_t count, unsigned remainder_
 	struct frozen_filter frozen = {.secret = test_secret(1)};
 	struct wn_builder *builder;
 	struct wn_config *config;
-	const struct wn_hash *hashes;
+	const uint64_t *uppers;
 	char text[64];
 
 	snprintf(text, sizeof(text), "aqf:remainder_bits=%u", remainder_bits);
 	ck_assert_int_eq(wn_config_parse(text, NULL, 0, &config), 0);
 	ck_assert_int_eq(wn_builder_create(config, frozen.secret, &builder), 0);
-	for (size_t i = 0; i < count; i++)
-		ck_assert_int_eq(wn_builder_add_hash(builder, test_random_hash(random)), 0);
+	frozen.hashes = malloc((count + 1) * sizeof(*frozen.hashes));
+	for (size_t i = 0; i < count; i++) {
+		frozen.hashes[i] = test_random_hash(random);
+		ck_assert_int_eq(wn_builder_add_hash(builder, frozen.hashes[i]), 0);
+	}
+	ck_assert_int_eq(wn__sort_hashes(frozen.hashes, count), 0);
 	for (size_t i = 0; i < negative_count; i++)
 		ck_assert_int_eq(wn_builder_add_negative(builder, negatives[i]), 0);
 	ck_assert_int_eq(wn_builder_finish(builder, &frozen.block, &frozen.size), 0);
-	hashes = wn_builder_hashes(builder, &frozen.count);
-	frozen.hashes = malloc(frozen.count * sizeof(*hashes));
-	memcpy(frozen.hashes, hashes, frozen.count * sizeof(*hashes));
+	uppers = wn_builder_uppers(builder, &frozen.count);
+	ck_assert_uint_eq(frozen.count, count);
+	for (size_t i = 0; i < count; i++)
+		expect(uppers[i] == frozen.hashes[i].hi);
 	wn_builder_destroy(builder);
 	wn_config_destroy(config);
 	frozen_open(&frozen);

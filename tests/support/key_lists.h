@@ -64,7 +64,7 @@ static inline unsigned count_files(const char *path, const char *end)
 
 struct sample {
 	struct wn__keylist list;
-	struct wn_hash *hashes;
+	uint64_t *uppers; /* the upper halves of the hashes, ascending */
 };
 
 /* The same number gives the same key list. */
@@ -78,31 +78,31 @@ static inline struct sample make_sample(uint64_t number, uint64_t count, uint64_
 			.secret_id = (uint32_t)(number + 7),
 			.remainder_bits = remainder_bits,
 			.owner = number + 1000},
-		.hashes = malloc((count + 1) * sizeof(struct wn_hash)),
+		.uppers = malloc((count + 1) * sizeof(uint64_t)),
 	};
 
-	ck_assert_ptr_nonnull(sample.hashes);
+	ck_assert_ptr_nonnull(sample.uppers);
 	for (unsigned i = 0; i < 2; i++) {
 		uint64_t half = test_random(&state);
 
 		memcpy(sample.list.id + i * 8, &half, 8);
 	}
 	for (uint64_t i = 0; i < count; i++)
-		sample.hashes[i] = test_random_hash(&state);
-	ck_assert_int_eq(wn__sort_hashes(sample.hashes, count), 0);
+		sample.uppers[i] = test_random_hash(&state).hi;
+	qsort(sample.uppers, count, sizeof(*sample.uppers), wn__compare_numbers);
 	return sample;
 }
 
 static inline void free_sample(struct sample *sample)
 {
-	free(sample->hashes);
+	free(sample->uppers);
 }
 
 /* floor(upper half * slots * 2^remainder_bits / 2^64), in limbs of 32 bits: another way than
  * the library's. */
-static inline uint64_t minirun_by_hand(const struct wn__keylist *list, struct wn_hash hash)
+static inline uint64_t minirun_by_hand(const struct wn__keylist *list, uint64_t upper)
 {
-	const uint32_t limbs[2] = {(uint32_t)hash.hi, (uint32_t)(hash.hi >> 32)};
+	const uint32_t limbs[2] = {(uint32_t)upper, (uint32_t)(upper >> 32)};
 	uint64_t factor = list->slots << list->remainder_bits;
 	wn__u128 carry = 0;
 
@@ -111,22 +111,14 @@ static inline uint64_t minirun_by_hand(const struct wn__keylist *list, struct wn
 	return (uint64_t)(carry >> 32);
 }
 
-/* The hash, or its first bytes and zeros. */
-static inline bool is_entry(const struct wn__keylist_entry *entry, struct wn_hash hash)
+/* The upper half and zeros. */
+static inline bool is_entry(const struct wn__keylist_entry *entry, uint64_t upper)
 {
-	if (entry->hash.hi != hash.hi)
-		return false;
-	if (entry->fraction_bits == 128)
-		return entry->hash.lo == hash.lo;
-	for (unsigned bytes = 8; bytes < 16; bytes++) {
-		if (entry->hash.lo == (hash.lo & ~wn__keylist_lost_bits(bytes)))
-			return true;
-	}
-	return false;
+	return entry->hash.hi == upper && entry->hash.lo == 0;
 }
 
-/* Do the bits that are said to be known agree with the true hash? */
-static inline bool are_bits_true(const struct wn__keylist *list,
+/* Do the bits that are said to be known agree with this hash? */
+static inline bool do_bits_agree(const struct wn__keylist *list,
 				 const struct wn__keylist_entry *entry, struct wn_hash hash)
 {
 	struct wn__fingerprint truth = wn__split(hash, list->slots);
@@ -136,25 +128,34 @@ static inline bool are_bits_true(const struct wn__keylist *list,
 	       wn__common_prefix(truth.hi, truth.lo, told.hi, told.lo) >= entry->fraction_bits;
 }
 
+/* Are they those of every hash with this upper half? */
+static inline bool are_bits_true(const struct wn__keylist *list,
+				 const struct wn__keylist_entry *entry, uint64_t upper)
+{
+	return do_bits_agree(list, entry, (struct wn_hash){upper, 0}) &&
+	       do_bits_agree(list, entry, (struct wn_hash){upper, UINT64_MAX}) &&
+	       do_bits_agree(list, entry, (struct wn_hash){upper, ~upper});
+}
+
 /* All hashes of the minirun that begins with hash number `at`, in one go, and that there are no
  * others. */
 static inline void expect_minirun(struct wn__map *map, const struct sample *sample, uint64_t at)
 {
 	enum { MAX = 20 };
 	const struct wn__keylist *list = &sample->list;
-	uint64_t minirun = minirun_by_hand(list, sample->hashes[at]);
+	uint64_t minirun = minirun_by_hand(list, sample->uppers[at]);
 	struct wn__keylist_entry entries[MAX];
 	size_t count, length = 0;
 
 	while (length < MAX && at + length < list->key_count &&
-	       minirun_by_hand(list, sample->hashes[at + length]) == minirun)
+	       minirun_by_hand(list, sample->uppers[at + length]) == minirun)
 		length++;
 	expect(wn__map_lookup_minirun(map, list, minirun, 0, entries, MAX, &count) ==
 	       (length < MAX ? WN__MAP_NO_PLACE : 0));
 	expect(count == length);
 	for (size_t i = 0; i < count; i++) {
-		expect(is_entry(&entries[i], sample->hashes[at + i]));
-		expect(are_bits_true(list, &entries[i], sample->hashes[at + i]));
+		expect(is_entry(&entries[i], sample->uppers[at + i]));
+		expect(are_bits_true(list, &entries[i], sample->uppers[at + i]));
 	}
 }
 
@@ -166,9 +167,9 @@ static inline void expect_list(struct wn__map *map, const struct sample *sample,
 	uint32_t rank = 0;
 
 	for (uint64_t i = 0; i < list->key_count; i++) {
-		uint64_t minirun = minirun_by_hand(list, sample->hashes[i]);
+		uint64_t minirun = minirun_by_hand(list, sample->uppers[i]);
 		bool ends = i + 1 == list->key_count ||
-			    minirun_by_hand(list, sample->hashes[i + 1]) != minirun;
+			    minirun_by_hand(list, sample->uppers[i + 1]) != minirun;
 		struct wn__keylist_entry entry;
 
 		rank = minirun == last ? rank + 1 : 0;
@@ -178,8 +179,8 @@ static inline void expect_list(struct wn__map *map, const struct sample *sample,
 		if (rank == 0)
 			expect_minirun(map, sample, i);
 		expect(wn__map_lookup(map, list, minirun, rank, &entry) == 0);
-		expect(is_entry(&entry, sample->hashes[i]));
-		expect(are_bits_true(list, &entry, sample->hashes[i]));
+		expect(is_entry(&entry, sample->uppers[i]));
+		expect(are_bits_true(list, &entry, sample->uppers[i]));
 		if (ends)
 			expect(wn__map_lookup(map, list, minirun, rank + 1, &entry) ==
 			       WN__MAP_NO_PLACE);
@@ -196,8 +197,8 @@ static inline uint64_t expect_gaps(struct wn__map *map, const struct sample *sam
 	uint64_t proved = 0;
 
 	for (uint64_t i = 0; i + 1 < list->key_count; i++) {
-		uint64_t minirun = minirun_by_hand(list, sample->hashes[i]);
-		uint64_t next = minirun_by_hand(list, sample->hashes[i + 1]);
+		uint64_t minirun = minirun_by_hand(list, sample->uppers[i]);
+		uint64_t next = minirun_by_hand(list, sample->uppers[i + 1]);
 		struct wn__keylist_entry entry;
 		int err = wn__map_lookup(map, list, minirun, 0, &entry);
 
@@ -219,18 +220,15 @@ struct comparison {
 	uint64_t seen;
 };
 
-static inline int compare_hashes(void *arg, const struct wn__keylist_info *info,
-				 const struct wn_hash *hashes, size_t count)
+static inline int compare_uppers(void *arg, const struct wn__keylist_info *info,
+				 const uint64_t *uppers, size_t count)
 {
 	struct comparison *comparison = arg;
 
+	expect(memcmp(info->list.id, comparison->sample->list.id, WN_BLOCK_ID_SIZE) == 0);
 	expect(comparison->seen + count <= comparison->sample->list.key_count);
-	for (size_t i = 0; i < count; i++) {
-		struct wn_hash hash = comparison->sample->hashes[comparison->seen++];
-
-		expect(hashes[i].hi == hash.hi);
-		expect(hashes[i].lo == (hash.lo & ~wn__keylist_lost_bits(info->hash_bytes)));
-	}
+	for (size_t i = 0; i < count; i++)
+		expect(uppers[i] == comparison->sample->uppers[comparison->seen++]);
 	return 0;
 }
 
@@ -238,7 +236,7 @@ static inline void expect_stream(struct wn__map *map, const struct sample *sampl
 {
 	struct comparison comparison = {.sample = sample};
 
-	ck_assert_int_eq(wn__map_stream(map, sample->list.id, compare_hashes, &comparison), 0);
+	ck_assert_int_eq(wn__map_stream(map, sample->list.id, compare_uppers, &comparison), 0);
 	ck_assert_uint_eq(comparison.seen, sample->list.key_count);
 }
 

@@ -94,7 +94,7 @@ static inline struct table table_build(struct host *host, uint64_t first, uint64
 	ck_assert_int_eq(wn_block_read(table.block, size, WN_CHECK_HEADER, &info, NULL), 0);
 	ck_assert_int_eq(wn__keylist_of_block(&info, &table.list), 0);
 	table.list.owner = owner;
-	wn__worker_put(host->learn, &table.list, wn_builder_hashes(builder, &count));
+	wn__worker_put(host->learn, &table.list, wn_builder_uppers(builder, &count));
 	ck_assert_int_eq(wn_filter_open(table.block, size, WN_CHECK_ALL, host->secret,
 					&table.filter, NULL), 0);
 	ck_assert_int_eq(wn__filter_lessons(host->learn->registry, table.filter, &table.lessons),
@@ -103,34 +103,17 @@ static inline struct table table_build(struct host *host, uint64_t first, uint64
 	return table;
 }
 
-/* The hashes of the numbers from 0 on, sorted. */
-static inline struct wn_hash *sorted_hashes(const struct host *host)
-{
-	struct wn_hash *hashes = calloc(KEYS, sizeof(*hashes));
-
-	for (uint64_t i = 0; i < KEYS; i++)
-		hashes[i] = hash_of(host, i);
-	ck_assert_int_eq(wn__sort_hashes(hashes, KEYS), 0);
-	return hashes;
-}
-
 /* The key list of a table that another host built with these numbers. */
 static inline void table_put(struct host *host, const struct wn__keylist *list)
 {
-	struct wn_hash *hashes = sorted_hashes(host);
+	uint64_t *uppers = calloc(KEYS, sizeof(*uppers));
 
-	wn__worker_put(host->learn, list, hashes);
+	for (uint64_t i = 0; i < KEYS; i++)
+		uppers[i] = hash_of(host, i).hi;
+	qsort(uppers, KEYS, sizeof(*uppers), wn__compare_numbers);
+	wn__worker_put(host->learn, list, uppers);
 	wn__learn_drain(host->learn);
-	free(hashes);
-}
-
-/* With all of each hash. */
-static inline void put_whole(struct host *host, const struct wn__keylist *list)
-{
-	struct wn_hash *hashes = sorted_hashes(host);
-
-	ck_assert_int_eq(wn__map_put(host->learn->map, list, hashes, 16), 0);
-	free(hashes);
+	free(uppers);
 }
 
 static inline void table_free(struct table *table)

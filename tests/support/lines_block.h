@@ -72,8 +72,9 @@ static inline struct wn_block_info sample_info(const struct lines_sample *sample
 /* Build and open; hashes and negatives are there. `offset` moves the block in memory. */
 static inline void sample_build(struct lines_sample *sample, size_t offset)
 {
+	uint64_t *uppers = malloc((sample->count + 1) * sizeof(*uppers));
 	struct wn__build_input input = {
-		.keys = sample->hashes,
+		.uppers = uppers,
 		.key_count = sample->count,
 		.negatives = sample->negatives,
 		.negative_count = sample->negative_count,
@@ -83,6 +84,8 @@ static inline void sample_build(struct lines_sample *sample, size_t offset)
 	struct wn_block_info info;
 	const char *reason = NULL;
 
+	for (size_t i = 0; i < sample->count; i++)
+		uppers[i] = sample->hashes[i].hi;
 	sample->secret = test_secret(1);
 	expect(wn__lines_build(&input, &sample->shape, &writer, params) == 0);
 	expect(wn__block_end(&writer, WN_KIND_AQF, params, sample->count, sample->secret) == 0);
@@ -93,6 +96,7 @@ static inline void sample_build(struct lines_sample *sample, size_t offset)
 	sample->block = sample->memory + offset;
 	memcpy(sample->block, writer.block, writer.size);
 	wn__block_abandon(&writer);
+	free(uppers);
 	info = sample_info(sample, WN_CHECK_ALL);
 	if (wn__lines_open(&info, WN_CHECK_ALL, &sample->lines, &reason))
 		ck_abort_msg("%s (%zu keys, %u quotients, %u extra bits)", reason, sample->count,

@@ -25,11 +25,11 @@ static inline struct wn__map *open_store(void)
 }
 
 /* Put a key list into the directory and close it again. */
-static inline void store_sample(const struct sample *sample, unsigned hash_bytes)
+static inline void store_sample(const struct sample *sample)
 {
 	struct wn__map *map = open_store();
 
-	ck_assert_int_eq(wn__map_put(map, &sample->list, sample->hashes, hash_bytes), 0);
+	ck_assert_int_eq(wn__map_put(map, &sample->list, sample->uppers), 0);
 	wn__map_destroy(map);
 }
 

@@ -74,7 +74,6 @@ struct wn_rocksdb_options {
 	size_t queue_length;           /* in the background: false positives that may wait;
 					* 0: 4096 */
 	unsigned save_ms;              /* between two saves of what was learned; 0: 1000 */
-	bool whole_hashes; /* store all 16 bytes of each hash, not as many as lessons need */
 	/* A column family with a comparator that may take keys with different bytes for equal, by
 	 * its CanKeysWithDifferentByteContentsBeEqual(), is refused unless one of these is given.
 	 * A comparator of the C API is one of these; RocksDB's own are not. */

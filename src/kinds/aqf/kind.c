@@ -62,6 +62,12 @@ static int check_config(const struct wn_config *config, char *message, size_t si
 
 /* ---- build -------------------------------------------------------------- */
 
+static bool goes_in_lines(const struct wn_config *config)
+{
+	return !config->given[WN__AQF_REMAINDER_BITS] && !config->given[WN__AQF_LOAD] &&
+	       wn__lines_have(config->values[WN__AQF_BITS_PER_KEY]);
+}
+
 static int build(const struct wn__build_input *input, struct wn__block_writer *writer,
 		 unsigned char *params)
 {
@@ -70,10 +76,10 @@ static int build(const struct wn__build_input *input, struct wn__block_writer *w
 
 	if (input->key_count > WN_AQF_MAX_KEYS)
 		return WN_ERR_INVALID;
-	if (!config->given[WN__AQF_REMAINDER_BITS] && !config->given[WN__AQF_LOAD] &&
-	    wn__lines_choose(config->values[WN__AQF_BITS_PER_KEY], input->key_count, &shape))
-		return wn__lines_build(input, &shape, writer, params);
-	return wn__slots_build(input, writer, params);
+	if (!goes_in_lines(config))
+		return wn__slots_build(input, writer, params);
+	wn__lines_choose(config->values[WN__AQF_BITS_PER_KEY], input->key_count, &shape);
+	return wn__lines_build(input, &shape, writer, params);
 }
 
 /* ---- open --------------------------------------------------------------- */
@@ -212,6 +218,7 @@ const struct wn__kind wn__kind_aqf = {
 	.options = options,
 	.option_count = sizeof(options) / sizeof(options[0]),
 	.learns = WN__LEARNS_BY_LESSON,
+	.upper_halves = goes_in_lines,
 	.check_config = check_config,
 	.build = build,
 	.open = open_filter,

@@ -70,9 +70,11 @@ struct wn__lines_shape {
 	uint64_t spans;
 };
 
-/* The shape with the least rate at so many bits a key, for so many keys. False: at this size
- * the form in slots does better. */
-bool wn__lines_choose(double bits_per_key, uint64_t keys, struct wn__lines_shape *shapep);
+/* Is there a layout for so many bits a key? */
+bool wn__lines_have(double bits_per_key);
+
+/* The shape with the least rate at so many bits a key, for so many keys. */
+void wn__lines_choose(double bits_per_key, uint64_t keys, struct wn__lines_shape *shapep);
 
 /* The same for a known span: for those who measure. `keys_per_span` in thousandths. */
 uint64_t wn__lines_spans(uint64_t keys, unsigned keys_per_span);

@@ -57,12 +57,12 @@ struct line {
 };
 
 struct packer {
-	const struct wn_hash *keys;
+	const uint64_t *keys; /* upper halves */
 	size_t count;
 	struct wn__lines_shape shape;
 	uint64_t steps, prints, step; /* in all; in all; fingerprints a step */
 	unsigned remainder_bits;
-	unsigned max_items;
+	unsigned max_items, last_items;
 	int max_quotients[WN__LINE_ITEMS + 1]; /* beside so many items; -1: too many */
 	unsigned char *directory;
 	struct line pending; /* packed, and may still lose a piece of its end */
@@ -103,7 +103,7 @@ static void init_packer(struct packer *packer, const struct wn__build_input *inp
 			const struct wn__lines_shape *shape)
 {
 	*packer = (struct packer){
-		.keys = input->keys,
+		.keys = input->uppers,
 		.count = input->key_count,
 		.shape = *shape,
 		.steps = WN__STEPS * shape->spans,
@@ -118,7 +118,7 @@ static void init_packer(struct packer *packer, const struct wn__build_input *inp
 
 static uint64_t step_of(const struct packer *packer, size_t key)
 {
-	return key < packer->count ? wn__scale(packer->keys[key].hi, packer->steps) :
+	return key < packer->count ? wn__scale(packer->keys[key], packer->steps) :
 				     packer->steps;
 }
 
@@ -143,33 +143,50 @@ static uint64_t last_end(const struct packer *packer, uint64_t base, size_t item
 	return end < most ? end : most;
 }
 
+/* Can a line have the first `items` keys from `first` on, if it ends behind the last one's step? */
+static bool has_room(const struct packer *packer, uint64_t base, size_t first, unsigned items,
+		     uint64_t limit)
+{
+	uint64_t step = step_of(packer, first + items - 1);
+
+	return step < limit &&
+	       quotients_to(packer, base, step + 1) <= packer->max_quotients[items];
+}
+
+/* The most keys for which there is room. Lines have much the same number of them: it is looked for
+ * from that of the line before on. */
+static unsigned most_items(struct packer *packer, uint64_t base, size_t first, uint64_t limit)
+{
+	size_t left = packer->count - first;
+	unsigned most = left < packer->max_items ? (unsigned)left : packer->max_items;
+	unsigned items = packer->last_items < most ? packer->last_items : most;
+
+	while (items > 0 && !has_room(packer, base, first, items, limit))
+		items--;
+	while (items < most && has_room(packer, base, first, items + 1, limit))
+		items++;
+	packer->last_items = items;
+	return items;
+}
+
 /* As many steps from `start` on as go into line number packer->lines + is_pending. It ends where
  * it starts if the first step is too much. */
-static struct line fill_line(const struct packer *packer, uint64_t start, size_t first)
+static struct line fill_line(struct packer *packer, uint64_t start, size_t first)
 {
 	uint64_t number = packer->lines + packer->is_pending;
 	uint64_t limit = WN__STEPS * (number + 2) + WN__STEPS - 1;
 	uint64_t base = first_quotient(packer, start);
-	size_t last = first, key = first;
-	uint64_t step = step_of(packer, first);
+	uint64_t behind;
+	unsigned items;
 
 	limit = limit < packer->steps ? limit : packer->steps;
-	while (step < limit) {
-		uint64_t next;
-
-		/* The keys of one step, or one too many. */
-		do
-			next = step_of(packer, ++key);
-		while (next == step && key - first <= packer->max_items);
-		if (key - first > packer->max_items ||
-		    quotients_to(packer, base, step + 1) > packer->max_quotients[key - first]) {
-			limit = step;
-			break;
-		}
-		last = key;
-		step = next;
-	}
-	return (struct line){start, last_end(packer, base, last - first, limit), first, last};
+	items = most_items(packer, base, first, limit);
+	/* The first step of which not all keys have room. */
+	behind = step_of(packer, first + items);
+	while (items > 0 && step_of(packer, first + items - 1) == behind)
+		items--;
+	limit = limit < behind ? limit : behind;
+	return (struct line){start, last_end(packer, base, items, limit), first, first + items};
 }
 
 /* ---- writing ------------------------------------------------------------- */
@@ -185,28 +202,49 @@ static void put_extra(unsigned char *bytes, unsigned extra_bits, unsigned item, 
 		at[(bit >> 3) + 1] |= (unsigned char)(extra >> 8);
 }
 
-/* Item i of quotient number v has its 1 behind i ones and v zeros. */
+/* The remainders' upper 8 bits, and behind them the others. */
+WN__INLINE void put_item(unsigned char *bytes, unsigned extra_bits, unsigned item, uint64_t print)
+{
+	bytes[wn__item_byte(extra_bits, item)] = (unsigned char)(print >> extra_bits);
+	if (extra_bits)
+		put_extra(bytes, extra_bits, item, (unsigned)print & ((1u << extra_bits) - 1));
+}
+
+/* Item i of quotient number v has its 1 behind i ones and v zeros. Bits come in order: a word of the
+ * row is written when the next begins. */
+WN__INLINE void put_keys(const struct packer *packer, const struct line *line, unsigned char *at,
+			 unsigned extra_bits)
+{
+	const uint64_t *keys = packer->keys + line->first, prints = packer->prints;
+	const unsigned remainder_bits = 8 + extra_bits;
+	unsigned count = (unsigned)(line->last - line->first), word = 0;
+	uint64_t base = first_quotient(packer, line->start), row = base & 255;
+
+	for (unsigned item = 0; item < count; item++) {
+		uint64_t print = wn__scale(keys[item], prints);
+		unsigned bit = WN__ROW_START + item + (unsigned)((print >> remainder_bits) - base);
+
+		if (WN__UNLIKELY(bit >> 6 != word)) {
+			put_le64(at + 8 * word, row);
+			word = bit >> 6;
+			row = 0;
+		}
+		row |= UINT64_C(1) << (bit & 63);
+		put_item(at, extra_bits, item, print);
+	}
+	/* The word may have remainders in it already. */
+	put_le64(at + 8 * word, get_le64(at + 8 * word) | row);
+}
+
 static void write_line(const struct packer *packer, const struct line *line, uint64_t number)
 {
-	const unsigned extra_bits = packer->shape.extra_bits;
 	unsigned char *at = packer->directory - WN__LINE_SIZE * (number + 1);
-	uint64_t base = first_quotient(packer, line->start);
-	uint64_t row[3] = {base & 255, 0, 0};
 
 	memset(at, 0, WN__LINE_SIZE);
-	for (size_t key = line->first; key < line->last; key++) {
-		uint64_t print = wn__scale(packer->keys[key].hi, packer->prints);
-		unsigned item = (unsigned)(key - line->first);
-		unsigned bit = WN__ROW_START + item +
-			       (unsigned)((print >> packer->remainder_bits) - base);
-
-		row[bit >> 6] |= UINT64_C(1) << (bit & 63);
-		at[wn__item_byte(extra_bits, item)] = (unsigned char)(print >> extra_bits);
-		if (extra_bits)
-			put_extra(at, extra_bits, item, (unsigned)print & ((1u << extra_bits) - 1));
-	}
-	for (unsigned i = 0; i < 3; i++)
-		put_le64(at + 8 * i, get_le64(at + 8 * i) | row[i]);
+	if (packer->shape.extra_bits)
+		put_keys(packer, line, at, packer->shape.extra_bits);
+	else
+		put_keys(packer, line, at, 0);
 }
 
 /* The directory's bytes of the spans that begin in the line. */
@@ -266,7 +304,7 @@ static int note_odd(struct packer *packer, uint64_t span, size_t first, size_t l
 		at = append(&packer->odd_prints, WN__ODD_PRINT_SIZE);
 		if (!at)
 			return ENOMEM;
-		put_le32(at, (uint32_t)(wn__scale(packer->keys[key].hi, packer->prints) - base));
+		put_le32(at, (uint32_t)(wn__scale(packer->keys[key], packer->prints) - base));
 	}
 	return 0;
 }
@@ -345,14 +383,14 @@ static int pack(struct packer *packer)
 
 /* ---- extended fingerprints ------------------------------------------------ */
 
-static int extend_minirun(struct list *list, const struct wn_hash *keys, size_t count)
+static int extend_minirun(struct list *list, const uint64_t *keys, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
 		unsigned char *at = append(list, WN__EXTENDED_SIZE);
 
 		if (!at)
 			return ENOMEM;
-		put_le64(at, keys[i].hi);
+		put_le64(at, keys[i]);
 	}
 	return 0;
 }
@@ -371,12 +409,12 @@ static int extend(const struct wn__build_input *input, uint64_t prints, struct l
 			continue;
 		before = print;
 		for (first = last; first < input->key_count; first++)
-			if (wn__scale(input->keys[first].hi, prints) >= print)
+			if (wn__scale(input->uppers[first], prints) >= print)
 				break;
 		for (last = first; last < input->key_count; last++)
-			if (wn__scale(input->keys[last].hi, prints) != print)
+			if (wn__scale(input->uppers[last], prints) != print)
 				break;
-		err = extend_minirun(list, input->keys + first, last - first);
+		err = extend_minirun(list, input->uppers + first, last - first);
 	}
 	return err;
 }
@@ -423,8 +461,9 @@ static int pack_block(struct packer *packer, const struct list *extended,
 		.spans = spans,
 	};
 	unsigned char *payload;
-	int err = wn__block_begin_raw(writer, (size_t)((spans + 2) * WN__LINE_SIZE + spans),
-				      &payload);
+	size_t size = (size_t)((spans + 2) * WN__LINE_SIZE + spans);
+	/* The odd spans' fingerprints take less, nearly always. */
+	int err = wn__block_begin_raw(writer, size, size / 256 + extended->size, &payload);
 
 	if (err)
 		return err;

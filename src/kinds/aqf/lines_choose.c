@@ -35,7 +35,9 @@ enum { LAYOUTS = sizeof(layouts) / sizeof(layouts[0]) - 1 };
 
 uint64_t wn__lines_spans(uint64_t keys, unsigned keys_per_span)
 {
-	return (uint64_t)((wn__u128)keys * 1000 / keys_per_span) + 1;
+	/* Odd: a power of two in the number of quotients would leave fewer known bits behind the
+	 * remainder, for lessons to tell keys from queries by (reversemap/map.h). */
+	return ((uint64_t)((wn__u128)keys * 1000 / keys_per_span) + 1) | 1;
 }
 
 /* A line and its directory byte take 520 bits; odd spans and the block's frame a little more. */
@@ -44,13 +46,16 @@ static unsigned keys_per_span(double bits_per_key)
 	return (unsigned)(520 * 1000 / (bits_per_key - 0.012));
 }
 
-bool wn__lines_choose(double bits_per_key, uint64_t keys, struct wn__lines_shape *shapep)
+bool wn__lines_have(double bits_per_key)
+{
+	return bits_per_key >= layouts[0].bits && bits_per_key <= layouts[LAYOUTS].bits;
+}
+
+void wn__lines_choose(double bits_per_key, uint64_t keys, struct wn__lines_shape *shapep)
 {
 	const struct layout *layout = &layouts[LAYOUTS - 1];
 	double share;
 
-	if (bits_per_key < layouts[0].bits || bits_per_key > layouts[LAYOUTS].bits)
-		return false;
 	while (layout->bits > bits_per_key)
 		layout--;
 	share = (bits_per_key - layout->bits) / (layout[1].bits - layout->bits);
@@ -60,5 +65,4 @@ bool wn__lines_choose(double bits_per_key, uint64_t keys, struct wn__lines_shape
 					share * (layout->last_quotients - layout->quotients)),
 		.spans = wn__lines_spans(keys, keys_per_span(bits_per_key)),
 	};
-	return true;
 }

@@ -129,23 +129,29 @@ struct wn__run {
 	unsigned length;
 };
 
-WN__INLINE unsigned wn__select_in(uint64_t word, unsigned index, bool fast)
+/* All ones if the condition holds, or 0. The compiler does not know that it can only be these two: it
+ * would make branches of what depends on it, and they would be coin tosses. */
+WN__INLINE uint64_t wn__all_if(bool condition)
 {
-	return wn__select(word, index, fast);
+	uint64_t all = -(uint64_t)condition;
+
+	__asm__("" : "+r"(all));
+	return all;
 }
 
-/* The run of quotient number v of a line. Bit 7 stands for the zero in front of the first. */
+/* The run of quotient number v of a line. Bit 7 stands for the zero in front of the first. Which
+ * word has its zero is as good as random: no branch on it. */
 WN__INLINE struct wn__run wn__line_run(const unsigned char *line, unsigned v, bool fast)
 {
 	uint64_t zeros0 = ~(get_le64(line) | 0xff) | 0x80;
 	uint64_t zeros1 = ~get_le64(line + 8);
 	uint64_t zeros2 = ~get_le64(line + 16);
-	unsigned count0 = wn__popcount(zeros0), count1 = wn__popcount(zeros1);
-	bool beyond0 = v >= count0, beyond1 = v >= count0 + count1;
-	uint64_t zeros = beyond1 ? zeros2 : beyond0 ? zeros1 : zeros0;
-	unsigned before = beyond1 ? count0 + count1 : beyond0 ? count0 : 0;
-	unsigned place = 64 * ((unsigned)beyond0 + beyond1);
-	unsigned start = place + wn__select_in(zeros, (v - before) & 63, fast) + 1;
+	uint64_t count0 = wn__popcount(zeros0), count1 = wn__popcount(zeros1);
+	uint64_t beyond0 = wn__all_if(v >= count0), beyond1 = wn__all_if(v >= count0 + count1);
+	uint64_t zeros = (zeros0 & ~beyond0) | (zeros1 & (beyond0 ^ beyond1)) | (zeros2 & beyond1);
+	uint64_t before = (count0 & beyond0) + (count1 & beyond1);
+	unsigned place = (unsigned)((64 & beyond0) + (64 & beyond1));
+	unsigned start = place + wn__select(zeros, (unsigned)(v - before) & 63, fast) + 1;
 	uint64_t ones = get_le64(line + (start >> 3)) >> (start & 7);
 
 	return (struct wn__run){

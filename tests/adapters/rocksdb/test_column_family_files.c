@@ -85,7 +85,7 @@ static void put_and_die(void)
 	struct sample sample = make_sample(1, 5000, 5264, 9);
 
 	kills = true;
-	put(&database, &sample, 8);
+	put(&database, &sample);
 }
 
 static void put_and_close(void)
@@ -93,7 +93,7 @@ static void put_and_close(void)
 	struct database database = open_database();
 	struct sample sample = make_sample(1, 5000, 5264, 9);
 
-	put(&database, &sample, 8);
+	put(&database, &sample);
 	close_database(&database);
 }
 
@@ -105,7 +105,7 @@ static void expect_ingested(void)
 
 	ck_assert_uint_eq(count_files(scratch, ""), 0);
 	expect_list(database.map, &sample, 1);
-	put(&database, &next, 8);
+	put(&database, &next);
 	expect_list(database.map, &next, 1);
 	expect_stream(database.map, &sample);
 	close_database(&database);
@@ -204,7 +204,7 @@ static void open_where_nothing_can_be_removed(void)
 	db = rocksdb_open_column_families(options, directory, 2, names, all, handles, &text);
 	ck_assert_ptr_null(text);
 	if (wn__map_column_family_open(db, handles[1], scratch, &map) == 0) {
-		wn__map_put(map, &sample.list, sample.hashes, 8);
+		wn__map_put(map, &sample.list, sample.uppers);
 		_exit(3);
 	}
 	rocksdb_column_family_handle_destroy(handles[0]);
@@ -236,14 +236,14 @@ START_TEST(leftovers_that_cannot_be_swept_are_an_error)
 
 	snprintf(path, sizeof(path), "%s/run-1.sst", scratch);
 	ck_assert_int_eq(mkdir(path, 0700), 0);
-	ck_assert_int_ne(wn__map_put(database.map, &sample.list, sample.hashes, 8), 0);
+	ck_assert_int_ne(wn__map_put(database.map, &sample.list, sample.uppers), 0);
 	assert_count(&database, 0);
 	ck_assert_int_ne(wn__map_column_family_open(database.db, database.handles[1], scratch,
 						     &map),
 			 0);
 	ck_assert_ptr_null(map);
 	ck_assert_int_eq(rmdir(path), 0);
-	put(&database, &sample, 8);
+	put(&database, &sample);
 	expect_list(database.map, &sample, 1);
 	close_database(&database);
 	free_sample(&sample);

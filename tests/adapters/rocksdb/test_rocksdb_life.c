@@ -246,43 +246,6 @@ START_TEST(the_filters_of_a_table_share_a_file)
 }
 END_TEST
 
-START_TEST(whole_hashes_take_more_room)
-{
-	static const struct db_setup setups[] = {
-		{.name = "chunks", .no_compaction = true},
-		{.name = "whole", .no_compaction = true},
-	};
-	struct wn_rocksdb_options options = quickly();
-	uint64_t bytes[2];
-
-	for (unsigned i = 0; i < 2; i++) {
-		struct learner learner;
-		uint64_t size = 0;
-		DIR *open;
-		struct dirent *entry;
-
-		options.whole_hashes = i == 1;
-		options.store = WN_ROCKSDB_SIDECAR;
-		learner = learner_fill(&setups[i], &options);
-		expect_learning(&learner);
-		learner_close(&learner);
-		open = opendir(state_path(setups[i].name));
-		ck_assert_ptr_nonnull(open);
-		while ((entry = readdir(open))) {
-			struct stat info;
-
-			if (!strstr(entry->d_name, ".run"))
-				continue;
-			ck_assert_int_eq(fstatat(dirfd(open), entry->d_name, &info, 0), 0);
-			size += (uint64_t)info.st_size;
-		}
-		closedir(open);
-		bytes[i] = size;
-	}
-	ck_assert_uint_gt(bytes[1], bytes[0] * 5 / 4);
-}
-END_TEST
-
 /* ---- owners ------------------------------------------------------------- */
 
 /* Whoever finished a filter, on whatever thread: its key list is known by its table's number. A
@@ -354,7 +317,6 @@ int main(void)
 	tcase_add_test(tcase, what_the_last_flush_builds_learns_after_the_next_opening);
 	tcase_add_loop_test(tcase, a_directory_that_cannot_be_written_is_a_failure, 0, 2);
 	tcase_add_test(tcase, the_filters_of_a_table_share_a_file);
-	tcase_add_test(tcase, whole_hashes_take_more_room);
 	tcase_add_loop_test(tcase, runs_have_the_numbers_of_their_tables, 0, 2);
 	tcase_add_test(tcase, options_that_forbid_to_open_are_heeded);
 	result = test_run(suite);
