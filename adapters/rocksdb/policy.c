@@ -266,10 +266,6 @@ static const struct wn__policy_calls calls = {
 	.space_for_keys = wn__builder_space_for_keys,
 	.expected_rate = wn__builder_expected_rate,
 	.is_foreign = wn__reader_is_foreign,
-	.open_reader = wn__reader_open,
-	.close_reader = wn__reader_close,
-	.query = wn__reader_query,
-	.query_batch = wn__reader_query_batch,
 };
 
 const char *wn__filter_options(const char *options)

@@ -104,7 +104,8 @@ extern struct wn__metrics wn__all_policies;
 #define wn__policy_count(policy, name, more)                                                       \
 	(wn__count(&(policy)->metrics, name, more), wn__count(&wn__all_policies, name, more))
 
-/* The functions of struct wn__policy_calls, in builder.c and reader.c. */
+/* The functions of struct wn__policy_calls, in builder.c and reader.c; those of open readers are
+ * in shim.h. */
 void *wn__builder_create(void *policy, bool verify);
 void wn__builder_destroy(void *builder);
 void wn__builder_add(void *builder, struct wn__bytes key);
@@ -118,10 +119,4 @@ size_t wn__builder_space_for_keys(const void *builder, size_t keys);
 double wn__builder_expected_rate(const void *builder);
 
 bool wn__reader_is_foreign(void *policy, struct wn__bytes block);
-void *wn__reader_open(void *policy, struct wn__bytes block);
-void wn__reader_close(void *reader);
-bool wn__reader_query(const void *reader, struct wn__bytes key);
-void wn__reader_query_batch(const void *reader, const struct wn__bytes *keys, size_t count,
-			    bool *answersp);
-
 #endif /* WN_ADAPTERS_ROCKSDB_POLICY_H */

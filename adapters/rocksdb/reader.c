@@ -1,6 +1,5 @@
 /* reader.c - asking one filter block. */
 #include <stdlib.h>
-#include <string.h>
 
 #include <winnow/block.h>
 #include <winnow/error.h>
@@ -13,9 +12,9 @@
  * and RocksDB reads a block without bits as one without keys: a "no" too many. */
 #define FOREIGN_MIN_SIZE 16
 
-struct reader {
+struct wn__reader {
+	struct wn__filter_reader filter; /* first; its secret is the policy's, if it is that one */
 	struct wn__policy *policy;
-	struct wn__filter_reader *filter; /* its secret is the policy's, if it is that one */
 };
 
 bool wn__reader_is_foreign(void *shared, struct wn__bytes block)
@@ -30,24 +29,71 @@ bool wn__reader_is_foreign(void *shared, struct wn__bytes block)
 	return true;
 }
 
-static int open_filter(const struct wn__policy *policy, struct wn__bytes block,
-		       struct wn__filter_reader **filterp)
+/* Keys that are hashed in the user's way. */
+static bool query_canonically(const struct wn__reader *reader, const void *key, size_t size)
 {
-	int err = wn__filter_reader_open(block.data, block.size, policy->secret, policy->registry,
-					 filterp);
+	struct wn_hash hash;
 
-	if (!err && !wn__policy_may_ask(policy, wn__filter_reader_secret(*filterp))) {
-		wn__filter_reader_close(*filterp);
-		*filterp = NULL;
-		err = WN_ERR_MISMATCH;
-	}
-	return err;
+	return !wn__policy_hash(reader->policy, wn__filter_reader_secret(&reader->filter), key,
+				size, &hash) ||
+	       wn__filter_reader_ask(&reader->filter, hash);
 }
 
-void *wn__reader_open(void *shared, struct wn__bytes block)
+static bool ask_canonically(const struct wn__asker *asker, const void *key, size_t size)
+{
+	/* The asker is the filter reader's, and that is the reader's. */
+	return query_canonically((const void *)asker, key, size);
+}
+
+/* Keys whose hash is not known: the first filter of a lookup, other keys than the lookup's, filters
+ * under another secret. */
+static bool __attribute__((noinline)) query_anew(const struct wn__reader *reader, const void *key,
+						 size_t size)
+{
+	const struct wn_secret *secret = wn__filter_reader_key_secret(&reader->filter);
+	struct wn__lookup *lookup = wn__current_lookup;
+
+	if (WN__UNLIKELY(!secret))
+		return query_canonically(reader, key, size);
+	if (lookup)
+		return wn__filter_reader_ask(&reader->filter,
+					     wn__lookup_hash_any(lookup, secret, key, size));
+	return wn__filter_reader_ask(&reader->filter, wn__hash_key(secret, key, size));
+}
+
+/* What is not the usual. */
+static bool __attribute__((noinline)) query_any(const struct wn__reader *reader, const void *key,
+						size_t size)
+{
+	const struct wn_secret *secret = wn__filter_reader_key_secret(&reader->filter);
+	struct wn__lookup *lookup = wn__current_lookup;
+
+	if (lookup && wn__lookup_has_longer(lookup, secret, key, size))
+		return wn__filter_reader_ask(&reader->filter, lookup->hash);
+	return query_anew(reader, key, size);
+}
+
+static int open_filter(const struct wn__policy *policy, struct wn__bytes block,
+		       struct wn__filter_reader *filter)
+{
+	int err = wn__filter_reader_init(filter, block.data, block.size, policy->secret,
+					 policy->registry);
+
+	if (err)
+		return err;
+	if (!wn__policy_may_ask(policy, wn__filter_reader_secret(filter))) {
+		wn__filter_reader_fini(filter);
+		return WN_ERR_MISMATCH;
+	}
+	if (policy->canonical.function)
+		wn__filter_reader_hash_by(filter, ask_canonically);
+	return 0;
+}
+
+struct wn__reader *wn__reader_open(void *shared, struct wn__bytes block)
 {
 	struct wn__policy *policy = shared;
-	struct reader *reader = wn__alloc(sizeof(*reader));
+	struct wn__reader *reader = wn__alloc_aligned(64, (sizeof(*reader) + 63) & ~(size_t)63);
 
 	if (!reader || open_filter(policy, block, &reader->filter)) {
 		free(reader);
@@ -59,44 +105,41 @@ void *wn__reader_open(void *shared, struct wn__bytes block)
 	return reader;
 }
 
-void wn__reader_close(void *given)
+void wn__reader_close(struct wn__reader *reader)
 {
-	struct reader *reader = given;
-
 	if (!reader)
 		return;
-	wn__filter_reader_close(reader->filter);
+	wn__filter_reader_fini(&reader->filter);
 	wn__policy_release(reader->policy);
 	free(reader);
 }
 
-bool wn__reader_query(const void *given, struct wn__bytes key)
+bool wn__reader_query(const struct wn__reader *reader, const void *key, size_t size)
 {
-	const struct reader *reader = given;
-	struct wn_hash hash;
+	bool answer;
 
-	if (!reader || !wn__policy_hash(reader->policy, wn__filter_reader_secret(reader->filter),
-					key.data, key.size, &hash))
+	if (WN__UNLIKELY(!reader))
 		return true;
-	return wn__filter_reader_ask(reader->filter, hash);
+	if (WN__LIKELY(wn__filter_reader_ask_quickly(&reader->filter, key, size, &answer)))
+		return answer;
+	return query_any(reader, key, size);
 }
 
-void wn__reader_query_batch(const void *given, const struct wn__bytes *keys, size_t count,
-			    bool *answersp)
+/* The frame of a batch has no key: each is hashed for each table. */
+void wn__reader_query_batch(const struct wn__reader *reader, const struct wn__bytes *const *keys,
+			    size_t count, bool *answersp)
 {
-	const struct reader *reader = given;
-	struct wn_hash hashes[WN__MAX_BATCH] = {{0, 0}};
-	bool known[WN__MAX_BATCH];
+	const struct wn_secret *secret = reader ? wn__filter_reader_key_secret(&reader->filter) :
+						  NULL;
+	struct wn_hash hashes[WN__MAX_BATCH];
 
-	if (!reader) {
-		memset(answersp, true, count * sizeof(*answersp));
+	if (WN__UNLIKELY(!secret)) {
+		for (size_t i = 0; i < count; i++)
+			answersp[i] = !reader || query_canonically(reader, keys[i]->data,
+								   keys[i]->size);
 		return;
 	}
 	for (size_t i = 0; i < count; i++)
-		known[i] = wn__policy_hash(reader->policy,
-					   wn__filter_reader_secret(reader->filter), keys[i].data,
-					   keys[i].size, &hashes[i]);
-	wn__filter_reader_ask_batch(reader->filter, hashes, count, answersp);
-	for (size_t i = 0; i < count; i++)
-		answersp[i] = answersp[i] || !known[i];
+		hashes[i] = wn__hash_key(secret, keys[i]->data, keys[i]->size);
+	wn__filter_reader_ask_batch(&reader->filter, hashes, count, answersp);
 }

@@ -7,6 +7,8 @@
  * No exception leaves these files: RocksDB's threads would not catch it. */
 #include "shim.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -43,6 +45,17 @@ const char maybe_block[6] = {0, 0, 0, 0, 0, 0};
 struct wn__bytes bytes_of(const rocks::Slice &slice)
 {
 	return {slice.data(), slice.size()};
+}
+
+/* A batch is passed on as it is, not copied: what RocksDB calls a slice is a pointer and a size. */
+static_assert(sizeof(rocks::Slice) == sizeof(struct wn__bytes) &&
+		      offsetof(rocks::Slice, data_) == offsetof(struct wn__bytes, data) &&
+		      offsetof(rocks::Slice, size_) == offsetof(struct wn__bytes, size),
+	      "slices have changed");
+
+const struct wn__bytes *const *bytes_of(rocks::Slice *const *slices)
+{
+	return reinterpret_cast<const struct wn__bytes *const *>(slices);
 }
 
 class Builder final : public rocks::FilterBitsBuilder {
@@ -141,13 +154,13 @@ private:
 
 class Reader final : public rocks::FilterBitsReader {
 public:
-	Reader(const struct wn__policy_calls *calls, void *reader) : calls_(calls), reader_(reader)
+	explicit Reader(struct wn__reader *reader) : reader_(reader)
 	{
 	}
 
 	~Reader() override
 	{
-		calls_->close_reader(reader_);
+		wn__reader_close(reader_);
 	}
 
 	Reader(const Reader &) = delete;
@@ -155,27 +168,22 @@ public:
 
 	bool MayMatch(const rocks::Slice &key) override
 	{
-		return calls_->query(reader_, bytes_of(key));
+		return wn__reader_query(reader_, key.data(), key.size());
 	}
 
 	void MayMatch(int count, rocks::Slice **keys, bool *answersp) override
 	{
-		struct wn__bytes batch[WN__MAX_BATCH];
-		size_t filled = 0;
+		const struct wn__bytes *const *bytes = bytes_of(keys);
+		const size_t size = static_cast<size_t>(count);
 
-		for (int i = 0; i < count; i++) {
-			batch[filled++] = bytes_of(*keys[i]);
-			if (filled < WN__MAX_BATCH && i + 1 < count)
-				continue;
-			calls_->query_batch(reader_, batch, filled, answersp);
-			answersp += filled;
-			filled = 0;
-		}
+		for (size_t i = 0; i < size; i += WN__MAX_BATCH)
+			wn__reader_query_batch(reader_, bytes + i,
+					       std::min<size_t>(size - i, WN__MAX_BATCH),
+					       answersp + i);
 	}
 
 private:
-	const struct wn__policy_calls *const calls_;
-	void *const reader_;
+	struct wn__reader *const reader_;
 };
 
 class Policy final : public rocks::FilterPolicy {
@@ -222,15 +230,15 @@ public:
 	/* RocksDB reads a missing reader as "maybe". */
 	rocks::FilterBitsReader *GetFilterBitsReader(const rocks::Slice &block) const override
 	{
-		void *reader;
+		struct wn__reader *reader;
 		Reader *shown;
 
 		if (calls_->is_foreign(policy_, bytes_of(block)))
 			return read_foreign(block);
-		reader = calls_->open_reader(policy_, bytes_of(block));
-		shown = new (std::nothrow) Reader(calls_, reader);
+		reader = wn__reader_open(policy_, bytes_of(block));
+		shown = new (std::nothrow) Reader(reader);
 		if (shown == nullptr)
-			calls_->close_reader(reader);
+			wn__reader_close(reader);
 		return shown;
 	}
 

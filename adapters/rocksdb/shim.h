@@ -17,7 +17,7 @@ struct wn__bytes {
 	size_t size;
 };
 
-/* As many keys as one call of query_batch() may bring: RocksDB's own limit. */
+/* As many keys as one call of wn__reader_query_batch() may bring: RocksDB's own limit. */
 #define WN__MAX_BATCH 32
 
 /* What RocksDB asks of a filter policy. `policy` is the pointer that was given to
@@ -49,14 +49,22 @@ struct wn__policy_calls {
 
 	/* Not winnow's block: RocksDB's own reader is to read it. */
 	bool (*is_foreign)(void *policy, struct wn__bytes block);
-	/* The block is borrowed and outlives the reader. NULL is a reader, too: it says
-	 * "maybe". */
-	void *(*open_reader)(void *policy, struct wn__bytes block);
-	void (*close_reader)(void *reader);
-	bool (*query)(const void *reader, struct wn__bytes key);
-	void (*query_batch)(const void *reader, const struct wn__bytes *keys, size_t count,
-			    bool *answersp);
 };
+
+/* ---- readers (reader.c) -------------------------------------------------- */
+
+/* An open filter. It is asked for every key of every lookup: called by name, not by the table. */
+struct wn__reader;
+
+/* The block is borrowed and outlives the reader. NULL is a reader, too: it says "maybe". */
+struct wn__reader *wn__reader_open(void *policy, struct wn__bytes block);
+void wn__reader_close(struct wn__reader *reader);
+bool wn__reader_query(const struct wn__reader *reader, const void *key, size_t size);
+/* At most WN__MAX_BATCH keys. */
+void wn__reader_query_batch(const struct wn__reader *reader, const struct wn__bytes *const *keys,
+			    size_t count, bool *answersp);
+
+/* ---- the policy ---------------------------------------------------------- */
 
 /* Is the RocksDB in this process of the version that this library was built for? */
 bool wn__shim_fits(void);

@@ -2,12 +2,13 @@
 #ifndef WN_BASE_SECRET_H
 #define WN_BASE_SECRET_H
 
-/* Inlined, so that a lookup hashes its key without a call through the dynamic
- * linker's table. The values are those of the shared library. */
+/* Compiled in: the values are those of the shared library. */
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include <winnow/hash.h>
+
+#include "hash_short.h"
 
 #if XXH_VERSION_NUMBER < 801
 #error "xxHash 0.8.1 or later is needed: the secret is derived differently before"
@@ -17,20 +18,24 @@
 
 struct wn_secret {
 	unsigned char bytes[WN__SECRET_SIZE]; /* first: starts on a cache line */
+	struct wn__hash_words words;          /* starts on a line, too; two of them */
 	unsigned char seed[WN_SEED_SIZE];
 	uint32_t id;
 };
 
+/* The hash of a key that has not 9 to 16 bytes. */
+struct wn_hash wn__hash_other(const struct wn_secret *secret, const void *key, size_t size);
+
 static inline struct wn_hash wn__hash_key(const struct wn_secret *secret, const void *key,
 					  size_t size)
 {
-	XXH128_hash_t hash = XXH3_128bits_withSecret(key, size, secret->bytes, WN__SECRET_SIZE);
-	uint64_t hi = hash.high64, lo = hash.low64;
+	struct wn_hash hash;
 
-	/* Keep them in registers. Left alone, gcc 12 swaps the halves through memory: two
-	 * stores and a wider load that must wait for both, 20 ns a lookup (bench_filters). */
-	__asm__("" : "+r"(hi), "+r"(lo));
-	return (struct wn_hash){ .hi = hi, .lo = lo };
+	if (WN__LIKELY(size - WN__SHORT_MIN < WN__SHORT_SIZES))
+		hash = wn__hash_finish(&secret->words, wn__hash_short(&secret->words, key, size));
+	else
+		hash = wn__hash_other(secret, key, size);
+	return wn__in_registers(hash);
 }
 
 /* The short id of the WN_SEED_SIZE bytes at `seed`. */

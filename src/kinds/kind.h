@@ -13,6 +13,7 @@
 #include "clusters.h"
 #include "shape.h"
 
+struct wn__hash_words;
 struct wn__small_form;
 
 /* The values an options string can set. Every kind names its own in a table;
@@ -56,12 +57,27 @@ typedef bool wn__query_from_fn(const void *state, struct wn_hash hash, uint32_t 
 typedef void wn__query_batch_fn(const void *state, const struct wn_hash *hashes, size_t count,
 				bool *answersp);
 
+/* The shortest way from a key of 9 to 16 bytes to a "no". The key is hashed where it is asked for,
+ * compiled for the CPU as the query is, and only as far as the query needs: the upper half of the
+ * hash mostly decides. Nothing comes back but the answer: where the filter says "maybe", the rest
+ * is the last thing it does, a call of asker->maybe() with the whole hash. So nobody has to keep
+ * anything for later when he asks. */
+struct wn__asker {
+	const void *state; /* the filter's */
+	const struct wn__hash_words *words; /* of its secret */
+	bool (*maybe)(const struct wn__asker *asker, struct wn_hash hash, struct wn_match *match);
+};
+
+typedef bool wn__ask_short_fn(const struct wn__asker *asker, const void *key, size_t size);
+
 struct wn_filter {
 	/* The kind's, unless open() has put one in place that fits block or CPU better. */
 	wn__query_fn *query;
 	void *state; /* the kind's own, from open() */
 	wn__query_batch_fn *query_batch;
 	wn__query_from_fn *query_from; /* NULL: a kind without fingerprints */
+	/* From open(), where a kind has it; otherwise NULL. */
+	wn__ask_short_fn *ask_short;
 	const struct wn__kind *kind;
 	const struct wn_secret *secret;
 	struct wn_secret *owned_secret; /* NULL when `secret` is the host's */

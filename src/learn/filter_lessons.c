@@ -82,18 +82,22 @@ static struct wn_match place_of(const struct wn_filter *filter, struct wn_hash h
 	};
 }
 
+bool wn__filter_heed(const struct wn_filter *filter, const struct wn__lessons *lessons,
+		     struct wn_hash hash, struct wn_match *match)
+{
+	if (!filter->query_from)
+		*match = place_of(filter, hash);
+	return !wn__lessons_exist(lessons) || ask_lessons(filter, lessons, hash, match);
+}
+
 bool wn__filter_query_learned(const struct wn_filter *filter, const struct wn__lessons *lessons,
 			      struct wn_hash hash, struct wn_match *matchp)
 {
 	struct wn_match match = {0};
 	bool maybe = !filter || filter->query(filter->state, hash, &match);
 
-	if (maybe && filter) {
-		if (!filter->query_from)
-			match = place_of(filter, hash);
-		if (wn__lessons_exist(lessons))
-			maybe = ask_lessons(filter, lessons, hash, &match);
-	}
+	if (maybe && filter)
+		maybe = wn__filter_heed(filter, lessons, hash, &match);
 	if (matchp)
 		*matchp = match;
 	return maybe;

@@ -107,6 +107,11 @@ bool wn__filter_query_learned(const struct wn_filter *filter,
 					const struct wn__lessons *lessons,
 					struct wn_hash hash, struct wn_match *matchp);
 
+/* What wn__filter_query_learned() does where the filter itself has said "maybe", with this
+ * match. */
+bool wn__filter_heed(const struct wn_filter *filter, const struct wn__lessons *lessons,
+		     struct wn_hash hash, struct wn_match *match);
+
 /* Do the lessons say that a query with this hash is none of the stored keys of its minirun? For
  * readers: no lock. */
 bool wn__lessons_deny(const struct wn__lessons *lessons, uint64_t minirun, struct wn_hash hash);

@@ -6,10 +6,32 @@
  *
  * A batch asks for many keys at once, table by table. Its positives are told apart by the
  * query's hash; those of one key are in the order of its tables, as ever. */
+#include <string.h>
+
 #include "learn_internal.h"
 
 _Thread_local struct wn__lookup *wn__current_lookup;
 struct wn__lesson_clock wn__lesson_clock;
+
+static bool are_equal(const void *a, const void *b, size_t size)
+{
+	return size - 8 <= 16 - 8 ? wn__same_short(a, b, size) : memcmp(a, b, size) == 0;
+}
+
+struct wn_hash wn__lookup_hash_any(struct wn__lookup *lookup, const struct wn_secret *secret,
+				   const void *key, size_t size)
+{
+	if (lookup->secret != secret || !lookup->key || lookup->size != size ||
+	    !are_equal(lookup->key, key, size))
+		return wn__hash_key(secret, key, size);
+	if (!lookup->hashed) {
+		lookup->hash = wn__hash_key(secret, key, size);
+		lookup->hashed = true;
+		if (size - 8 <= 16 - 8)
+			lookup->short_size = size;
+	}
+	return lookup->hash;
+}
 
 void wn__lookup_note(const struct wn__registry *registry, const struct wn__keylist *list,
 		     struct wn_hash hash, const struct wn_match *match)

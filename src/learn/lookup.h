@@ -15,12 +15,11 @@
 #ifndef WN_LEARN_LOOKUP_H
 #define WN_LEARN_LOOKUP_H
 
-#include <string.h>
-
 #include <winnow/filter.h>
 #include <winnow/hash.h>
 
 #include "base/bits.h"
+#include "base/bytes.h"
 #include "base/secret.h"
 #include "reversemap/map.h"
 
@@ -41,8 +40,9 @@ struct wn__lookup {
 	const struct wn_secret *secret;      /* the one that the database hashes with now */
 	const void *key;                     /* NULL: many keys */
 	size_t size;
-	bool hashed;
+	size_t short_size; /* the key's size if it is hashed and of 8 to 16 bytes; else SIZE_MAX */
 	struct wn_hash hash; /* of the key under the secret, if it is hashed */
+	bool hashed;
 	uint64_t began;      /* wn__lesson_clock() */
 	uint32_t queries;    /* filters asked */
 	uint32_t count;      /* of positives; may pass their room */
@@ -68,6 +68,7 @@ WN__INLINE void wn__lookup_begin(struct wn__lookup *lookup, const struct wn__reg
 	lookup->secret = secret;
 	lookup->key = key;
 	lookup->size = size;
+	lookup->short_size = SIZE_MAX;
 	lookup->hashed = false;
 	lookup->hash = (struct wn_hash){0, 0};
 	lookup->began = __atomic_load_n(&wn__lesson_clock.now, __ATOMIC_ACQUIRE);
@@ -75,22 +76,55 @@ WN__INLINE void wn__lookup_begin(struct wn__lookup *lookup, const struct wn__reg
 	wn__current_lookup = lookup;
 }
 
-/* The hash of a key that a filter is asked for. Filters may be asked for other keys in the midst
- * of a lookup (a prefix; a read without a frame): the bytes decide, not the place. The secret is
- * told by its address: the frame's own outlives the frame, so no other can have it. */
+/* Two keys of 8 to 16 bytes, in place of a call of memcmp(). */
+WN__INLINE bool wn__same_short(const void *a, const void *b, size_t size)
+{
+	const unsigned char *one = a, *other = b;
+
+	return ((get_le64(one) ^ get_le64(other)) |
+		(get_le64(one + size - 8) ^ get_le64(other + size - 8))) == 0;
+}
+
+/* Are these the bytes of the lookup's key, and is it hashed, and short? The bytes decide, not the
+ * place: filters may be asked for other keys in the midst of a lookup (a prefix; a read without a
+ * frame), and for this one in a copy. The secret is told by its address: the frame's own outlives
+ * the frame, so no other can have it. */
+WN__INLINE bool wn__lookup_has(const struct wn__lookup *lookup, const struct wn_secret *secret,
+			       const void *key, size_t size)
+{
+	return WN__LIKELY(lookup->short_size == size && lookup->secret == secret) &&
+	       WN__LIKELY(wn__same_short(lookup->key, key, size));
+}
+
+/* The same for keys of 17 to 32 bytes. */
+WN__INLINE bool wn__lookup_has_longer(const struct wn__lookup *lookup,
+				      const struct wn_secret *secret, const void *key, size_t size)
+{
+	const unsigned char *ours = lookup->key, *given = key;
+
+	return size - 17 <= 32 - 17 && lookup->size == size && lookup->secret == secret &&
+	       lookup->hashed && wn__same_short(ours, given, 16) &&
+	       wn__same_short(ours + size - 16, given + size - 16, 16);
+}
+
+/* The hash of a key in this lookup, whatever the key: hashed once if it is the lookup's. */
+struct wn_hash wn__lookup_hash_any(struct wn__lookup *lookup, const struct wn_secret *secret,
+				   const void *key, size_t size);
+
+/* The hash of a key that a filter is asked for. */
 WN__INLINE struct wn_hash wn__lookup_hash(const struct wn_secret *secret, const void *key,
 					  size_t size)
 {
 	struct wn__lookup *lookup = wn__current_lookup;
+	struct wn_hash hash;
 
-	if (!lookup || lookup->secret != secret || !lookup->key || lookup->size != size ||
-	    memcmp(lookup->key, key, size) != 0)
-		return wn__hash_key(secret, key, size);
-	if (!lookup->hashed) {
-		lookup->hash = wn__hash_key(secret, key, size);
-		lookup->hashed = true;
-	}
-	return lookup->hash;
+	if (!lookup)
+		hash = wn__hash_key(secret, key, size);
+	else if (wn__lookup_has(lookup, secret, key, size))
+		hash = lookup->hash;
+	else
+		hash = wn__lookup_hash_any(lookup, secret, key, size);
+	return wn__in_registers(hash);
 }
 
 /* Note a positive of the database's in the innermost frame, if there is one. Positives without

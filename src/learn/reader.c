@@ -5,17 +5,30 @@
 #include <winnow/block.h>
 
 #include "base/alloc.h"
-#include "kinds/kind.h"
 #include "lessons.h"
-#include "lookup.h"
 #include "reader.h"
 
-struct wn__filter_reader {
-	struct wn_filter *filter;
-	struct wn__lessons *lessons;   /* NULL: it does not learn */
-	struct wn__registry *registry; /* of the lessons */
-	struct wn__keylist list;       /* what a lookup notes; only if it learns */
-};
+/* The filter has said "maybe": heed its lessons, and note what stays a "maybe". */
+static bool heed(const struct wn__asker *asker, struct wn_hash hash, struct wn_match *match)
+{
+	const struct wn__filter_reader *reader = (const void *)asker;
+
+	if (!reader->lessons)
+		return true;
+	if (!wn__filter_heed(reader->filter, reader->lessons, hash, match))
+		return false;
+	if (wn__current_lookup)
+		wn__lookup_note(reader->registry, &reader->list, hash, match);
+	return true;
+}
+
+/* For kinds that have none. */
+static bool hash_and_ask(const struct wn__asker *asker, const void *key, size_t size)
+{
+	const struct wn__filter_reader *reader = (const void *)asker;
+
+	return wn__filter_reader_ask(reader, wn__hash_key(reader->secret, key, size));
+}
 
 static void attach(struct wn__filter_reader *reader, struct wn__registry *registry)
 {
@@ -23,6 +36,32 @@ static void attach(struct wn__filter_reader *reader, struct wn__registry *regist
 	reader->registry = registry;
 	if (registry && wn__keylist_of_block(&reader->filter->info, &reader->list) == 0)
 		wn__filter_lessons(registry, reader->filter, &reader->lessons);
+}
+
+int wn__filter_reader_init(struct wn__filter_reader *reader, const void *block, size_t size,
+			   const struct wn_secret *secret, struct wn__registry *registry)
+{
+	struct wn_filter *filter;
+	/* The host has checksummed the bytes. */
+	int err = wn_filter_open(block, size, WN_CHECK_HEADER, secret, &filter, NULL);
+
+	if (err)
+		return err;
+	*reader = (struct wn__filter_reader){
+		.asker = {filter->state, &filter->secret->words, heed},
+		.ask_short = filter->ask_short ? filter->ask_short : hash_and_ask,
+		.query = filter->query,
+		.secret = filter->secret,
+		.filter = filter,
+	};
+	attach(reader, registry);
+	return 0;
+}
+
+void wn__filter_reader_fini(struct wn__filter_reader *reader)
+{
+	wn__lessons_release(reader->lessons);
+	wn_filter_close(reader->filter);
 }
 
 int wn__filter_reader_open(const void *block, size_t size, const struct wn_secret *secret,
@@ -34,13 +73,11 @@ int wn__filter_reader_open(const void *block, size_t size, const struct wn_secre
 	*readerp = NULL;
 	if (!reader)
 		return ENOMEM;
-	/* The host has checksummed the bytes. */
-	err = wn_filter_open(block, size, WN_CHECK_HEADER, secret, &reader->filter, NULL);
+	err = wn__filter_reader_init(reader, block, size, secret, registry);
 	if (err) {
 		free(reader);
 		return err;
 	}
-	attach(reader, registry);
 	*readerp = reader;
 	return 0;
 }
@@ -49,8 +86,7 @@ void wn__filter_reader_close(struct wn__filter_reader *reader)
 {
 	if (!reader)
 		return;
-	wn__lessons_release(reader->lessons);
-	wn_filter_close(reader->filter);
+	wn__filter_reader_fini(reader);
 	free(reader);
 }
 
@@ -59,36 +95,61 @@ const struct wn_secret *wn__filter_reader_secret(const struct wn__filter_reader 
 	return reader->filter->secret;
 }
 
+void wn__filter_reader_hash_by(struct wn__filter_reader *reader, wn__ask_short_fn *ask_short)
+{
+	reader->secret = NULL;
+	reader->ask_short = ask_short;
+}
+
+/* ---- asking -------------------------------------------------------------- */
+
 static void count_queries(uint32_t count)
 {
 	if (wn__current_lookup)
 		wn__current_lookup->queries += count;
 }
 
-static bool ask_and_note(const struct wn__filter_reader *reader, struct wn_hash hash)
-{
+/* In memory as a whole: what a "maybe" needs is not kept in registers over the query, which is
+ * nearly always "no". */
+struct question {
+	const struct wn__filter_reader *reader;
+	struct wn_hash hash;
 	struct wn_match match;
+};
 
-	if (!wn__filter_query_learned(reader->filter, reader->lessons, hash, &match))
+static bool __attribute__((noinline)) heed_question(struct question *question)
+{
+	return heed(&question->reader->asker, question->hash, &question->match);
+}
+
+bool __attribute__((noinline))
+wn__filter_reader_ask_learned(const struct wn__filter_reader *reader, struct wn_hash hash)
+{
+	struct question question;
+
+	question.reader = reader;
+	question.hash = hash;
+	if (WN__LIKELY(!reader->query(reader->asker.state, hash, &question.match)))
 		return false;
-	if (wn__current_lookup)
-		wn__lookup_note(reader->registry, &reader->list, hash, &match);
-	return true;
+	return heed_question(&question);
 }
 
 bool wn__filter_reader_ask(const struct wn__filter_reader *reader, struct wn_hash hash)
 {
 	count_queries(1);
 	if (!reader->lessons)
-		return reader->filter->query(reader->filter->state, hash, NULL);
-	return ask_and_note(reader, hash);
+		return reader->query(reader->asker.state, hash, NULL);
+	return wn__filter_reader_ask_learned(reader, hash);
 }
 
 void wn__filter_reader_ask_batch(const struct wn__filter_reader *reader,
 				 const struct wn_hash *hashes, size_t count, bool *answersp)
 {
 	count_queries((uint32_t)count);
-	reader->filter->query_batch(reader->filter->state, hashes, count, answersp);
-	for (size_t i = 0; i < count && reader->lessons; i++)
-		answersp[i] = answersp[i] && ask_and_note(reader, hashes[i]);
+	reader->filter->query_batch(reader->asker.state, hashes, count, answersp);
+	if (!reader->lessons)
+		return;
+	for (size_t i = 0; i < count; i++)
+		if (WN__UNLIKELY(answersp[i]))
+			answersp[i] = wn__filter_reader_ask_learned(reader, hashes[i]);
 }

@@ -13,6 +13,7 @@
 #include <winnow/hash.h>
 
 #include "base/alloc.h"
+#include "base/secret.h"
 #include "tests/support/common.h"
 
 #define FILE_SIZE 56
@@ -74,6 +75,96 @@ START_TEST(hashes_are_those_of_the_test_vectors)
 		ck_assert_uint_eq(hash.lo, vectors[i].lo);
 	}
 	ck_assert_uint_eq(wn_secret_id(secret), 0xae6f56c6);
+	wn_secret_destroy(secret);
+}
+END_TEST
+
+static struct wn_hash hash_by_library(const struct wn_secret *secret, const void *key, size_t size)
+{
+	XXH128_hash_t hash = XXH3_128bits_withSecret(key, size, secret->bytes, WN__SECRET_SIZE);
+
+	return (struct wn_hash){ .hi = hash.high64, .lo = hash.low64 };
+}
+
+static struct wn_secret *random_secret(uint64_t *random)
+{
+	unsigned char seed[WN_SEED_SIZE];
+	struct wn_secret *secret;
+
+	for (size_t i = 0; i < sizeof(seed); i++)
+		seed[i] = (unsigned char)test_random(random);
+	ck_assert_int_eq(wn_secret_create(seed, &secret), 0);
+	return secret;
+}
+
+/* Random bytes, but one key in four has none or all of its bits set. */
+static void make_random_key(unsigned char *key, size_t size, uint64_t *random)
+{
+	uint64_t sort = test_random(random) % 8;
+
+	for (size_t i = 0; i < size; i++)
+		key[i] = (unsigned char)(sort > 1 ? test_random(random) : 0 - sort);
+}
+
+/* A key of memory of its own, so that the sanitizers see a read beyond it. */
+static void compare_with_library(const struct wn_secret *secret, size_t size, uint64_t *random)
+{
+	unsigned char *key = malloc(size ? size : 1);
+	struct wn_hash wanted, got;
+
+	make_random_key(key, size, random);
+	wanted = hash_by_library(secret, key, size);
+	got = wn__hash_key(secret, key, size);
+	expect(wn_hash_compare(got, wanted) == 0);
+	if (size >= WN__SHORT_MIN && size <= WN__SHORT_MAX) {
+		got = wn__hash_short(&secret->words, key, size);
+		expect(got.hi == wanted.hi);
+		got = wn__hash_finish(&secret->words, got);
+	} else {
+		got = wn__hash_other(secret, key, size);
+	}
+	expect(wn_hash_compare(got, wanted) == 0);
+	free(key);
+}
+
+/* What we write out for short keys is XXH3's, to the bit, under every secret. */
+START_TEST(hashes_are_those_of_the_library)
+{
+	uint64_t random = test_seed("hashes", 1);
+
+	for (unsigned round = 0; round < 1000; round++) {
+		struct wn_secret *secret = random_secret(&random);
+
+		for (size_t size = 0; size <= 300; size++)
+			compare_with_library(secret, size, &random);
+		/* The sizes that are written out, more often. */
+		for (size_t i = 0; i < 700; i++)
+			compare_with_library(secret, i % 40, &random);
+		wn_secret_destroy(secret);
+	}
+}
+END_TEST
+
+/* A word that is wrong is seen: one bit of it changes the hashes of the sizes that it is for. */
+START_TEST(every_prepared_word_counts)
+{
+	struct wn_secret *secret = test_secret(1);
+	unsigned char *words = (unsigned char *)&secret->words;
+	unsigned char key[WN__SHORT_MAX] = "sixteen bytes...";
+	struct wn_hash before[WN__SHORT_MAX + 1];
+
+	for (size_t size = 4; size <= WN__SHORT_MAX; size++)
+		before[size] = wn__hash_key(secret, key, size);
+	for (size_t bit = 0; bit < 8 * sizeof(secret->words); bit++) {
+		unsigned changed = 0;
+
+		words[bit / 8] ^= (unsigned char)(1 << bit % 8);
+		for (size_t size = 4; size <= WN__SHORT_MAX; size++)
+			changed += wn_hash_compare(wn__hash_key(secret, key, size),
+						   before[size]) != 0;
+		words[bit / 8] ^= (unsigned char)(1 << bit % 8);
+		expect(changed > 0);
+	}
 	wn_secret_destroy(secret);
 }
 END_TEST
@@ -453,6 +544,8 @@ int main(void)
 
 	suite_add_tcase(suite, hashes);
 	tcase_add_test(hashes, hashes_are_those_of_the_test_vectors);
+	tcase_add_test(hashes, hashes_are_those_of_the_library);
+	tcase_add_test(hashes, every_prepared_word_counts);
 	tcase_add_test(hashes, every_bit_of_a_key_counts);
 	tcase_add_test(hashes, keys_of_zeros_differ_by_their_length);
 	tcase_add_test(hashes, the_empty_key_may_be_a_null_pointer);

@@ -230,6 +230,60 @@ START_TEST(a_key_in_the_place_of_another_has_its_own_hash)
 }
 END_TEST
 
+/* Which of these are hashed anew? What the frame has is made wrong, to see. */
+static bool is_frames(const struct wn_secret *secret, const void *key, size_t size)
+{
+	const struct wn_hash wrong = {1, 2};
+	struct wn_hash hash;
+
+	wn__current_lookup->hash = wrong;
+	hash = wn__lookup_hash(secret, key, size);
+	wn__current_lookup->hash = wn_hash(secret, key, size);
+	if (wn_hash_compare(hash, wrong) == 0)
+		return true;
+	expect(wn_hash_compare(hash, wn_hash(secret, key, size)) == 0);
+	return false;
+}
+
+/* The bytes decide, for every size: a copy is the key, and what differs in one bit is not. */
+START_TEST(a_key_is_hashed_once_and_only_the_key)
+{
+	struct wn_secret *secret = test_secret(5), *other = test_secret(6);
+
+	for (size_t size = 0; size <= 70; size++) {
+		unsigned char *key = malloc(size + 1), *copy = malloc(size + 1);
+		struct wn__lookup lookup, inner;
+
+		memset(key, 'k', size + 1);
+		memcpy(copy, key, size + 1);
+		wn__lookup_begin(&lookup, ours, secret, key, size);
+		expect(!is_frames(secret, copy, size + 1) && !lookup.hashed);
+		expect(!is_frames(other, copy, size) && !lookup.hashed);
+		expect(!is_frames(secret, copy, size) && lookup.hashed);
+		expect(is_frames(secret, copy, size) && is_frames(secret, key, size));
+		expect(!is_frames(secret, copy, size + 1));
+		expect(!size || !is_frames(secret, copy, size - 1));
+		expect(!is_frames(other, copy, size));
+		for (size_t bit = 0; bit < 8 * size; bit++) {
+			copy[bit / 8] ^= (unsigned char)(1 << bit % 8);
+			expect(!is_frames(secret, copy, size));
+			copy[bit / 8] ^= (unsigned char)(1 << bit % 8);
+		}
+		/* A frame inside has its own, and the outer one keeps what it has. */
+		lookup.hash = wn_hash(secret, key, size);
+		wn__lookup_begin(&inner, ours, secret, copy, size);
+		expect(!is_frames(secret, key, size) && is_frames(secret, key, size));
+		end(&inner);
+		expect(is_frames(secret, copy, size));
+		end(&lookup);
+		free(key);
+		free(copy);
+	}
+	wn_secret_destroy(secret);
+	wn_secret_destroy(other);
+}
+END_TEST
+
 START_TEST(a_batch_hashes_each_key_by_itself)
 {
 	struct wn_secret *secret = test_secret(4);
@@ -262,6 +316,7 @@ int main(void)
 	suite_add_tcase(suite, hashes);
 	tcase_add_test(hashes, the_hash_is_always_the_keys);
 	tcase_add_test(hashes, a_key_in_the_place_of_another_has_its_own_hash);
+	tcase_add_test(hashes, a_key_is_hashed_once_and_only_the_key);
 	tcase_add_test(hashes, a_batch_hashes_each_key_by_itself);
 	return test_run(suite);
 }

@@ -165,6 +165,7 @@ enum wn__lines_path { WN__PATH_PORTABLE, WN__PATH_SSE2, WN__PATH_AVX2, WN__PATHS
 struct wn__lines_calls {
 	wn__query_fn *query; /* NULL where this CPU cannot run it */
 	wn__query_batch_fn *query_batch;
+	wn__ask_short_fn *ask_short;
 };
 
 struct wn__lines_calls wn__lines_calls_of(const struct wn__lines *lines, enum wn__lines_path path);

@@ -1,6 +1,7 @@
 /* lines_query.c - queries over an AdaptiveQF in lines; the essay is in lines.h. */
 #include <winnow/error.h>
 
+#include "base/hash_short.h"
 #include "lines_search.h"
 
 /* ---- any fingerprint: the slow, complete way ----------------------------- */
@@ -129,7 +130,7 @@ bool wn__lines_query_from(const void *state, struct wn_hash hash, uint32_t rank,
 			  struct wn_match *matchp)
 {
 	const struct wn__lines *lines = state;
-	struct wn__target target = wn__lines_target(lines, hash.hi);
+	struct wn__target target = wn__lines_target(lines, hash.hi, false);
 	uint64_t print = wn__scale(hash.hi, lines->prints);
 	struct equals equals;
 
@@ -207,21 +208,42 @@ WN__INLINE bool is_in_run(const struct wn__lines *lines, struct wn__target targe
 	return has_extra(lines, target.line, upper, in_run, run.first);
 }
 
-/* Everything behind the line's address; `mask` are its equal bytes. */
-WN__INLINE bool answer(const struct wn__lines *lines, struct wn__target target,
-		       struct wn_hash hash, uint64_t mask, struct wn_match *matchp,
-		       struct wn__way way)
+/* One of the line's bytes is the one looked for; `mask` says which. */
+WN__INLINE bool settle(const struct wn__lines *lines, struct wn__target target, uint64_t upper,
+		       uint64_t mask, struct wn_match *matchp, struct wn__way way)
 {
-	if (WN__LIKELY(!mask) || !is_in_run(lines, target, hash.hi, mask, way))
+	if (!is_in_run(lines, target, upper, mask, way))
 		return false;
-	if (WN__UNLIKELY(lines->extended) && is_extended(lines, hash.hi))
-		return query_slowly(lines, hash, matchp);
+	if (WN__UNLIKELY(lines->extended) && is_extended(lines, upper))
+		return query_slowly(lines, (struct wn_hash){upper, 0}, matchp);
 	if (matchp)
 		*matchp = (struct wn_match){
-			.minirun = wn__scale(hash.hi, lines->prints),
+			.minirun = wn__scale(upper, lines->prints),
 			.known = true,
 		};
 	return true;
+}
+
+/* The compiler would load the pointer first, and be short of a register all the way. */
+WN__INLINE const struct wn__lines *after_hash(const struct wn__asker *asker)
+{
+	__asm__ volatile("" : : : "memory");
+	return asker->state;
+}
+
+/* A key that is not denied, by its hash less wn__hash_finish(). */
+static bool __attribute__((noinline)) finish_asking(const struct wn__asker *asker,
+						    struct wn_hash hash, bool in_line)
+{
+	const struct wn__lines *lines = asker->state;
+	struct wn_match match = {.known = true};
+
+	hash = wn__hash_finish(asker->words, hash);
+	if (in_line && !lines->extended)
+		match.minirun = wn__scale(hash.hi, lines->prints);
+	else if (!wn__lines_query_from(lines, hash, 0, &match))
+		return false;
+	return asker->maybe(asker, hash, &match);
 }
 
 /* Keys of a batch whose lines are on their way, and those whose directory byte is. */
@@ -236,7 +258,7 @@ WN__INLINE void fetch_line(const unsigned char *line)
 
 /* The line of each hash of a batch, all of them asked for. */
 WN__INLINE void find_lines(const struct wn__lines *lines, const struct wn_hash *hashes,
-			   size_t count, struct wn__target *targets)
+			   size_t count, struct wn__target *targets, bool fast)
 {
 	for (size_t i = 0; i < count + AHEAD; i++) {
 		if (i < count)
@@ -244,43 +266,80 @@ WN__INLINE void find_lines(const struct wn__lines *lines, const struct wn_hash *
 					   (wn__scale(hashes[i].hi, lines->steps) >> 6));
 		if (i < AHEAD)
 			continue;
-		targets[i - AHEAD] = wn__lines_target(lines, hashes[i - AHEAD].hi);
+		targets[i - AHEAD] = wn__lines_target(lines, hashes[i - AHEAD].hi, fast);
 		if (WN__LIKELY(targets[i - AHEAD].line))
 			fetch_line(targets[i - AHEAD].line);
 	}
 }
 
-#define QUERY_BODY(mask_of)                                                                        \
+#define IS_FAST(way) ((way).path == WN__PATH_AVX2)
+
+#define QUERY_BODY(mask_of, settle_here)                                                           \
 	const struct wn__lines *lines = state;                                                     \
-	struct wn__target target = wn__lines_target(lines, hash.hi);                               \
+	struct wn__target target = wn__lines_target(lines, hash.hi, IS_FAST(way));                 \
+	uint64_t mask;                                                                             \
 	if (WN__UNLIKELY(!target.line))                                                            \
 		return query_slowly(lines, hash, matchp);                                          \
-	return answer(lines, target, hash, mask_of(target.line, target.first_byte, way.few),       \
-		      matchp, way);
+	mask = mask_of(target.line, target.first_byte, way.few);                                   \
+	return WN__LIKELY(!mask) ? false : settle_here(lines, hash.hi, target, mask, matchp);
+
+#define ASK_BODY(mask_of, look)                                                                    \
+	struct wn_hash hash = wn__hash_short(asker->words, key, size);                             \
+	const struct wn__lines *lines = after_hash(asker);                                         \
+	struct wn__target target = wn__lines_target(lines, hash.hi, IS_FAST(way));                 \
+	uint64_t mask;                                                                             \
+	if (WN__UNLIKELY(!target.line))                                                            \
+		return finish_asking(asker, hash, false);                                          \
+	mask = mask_of(target.line, target.first_byte, way.few);                                   \
+	return WN__LIKELY(!mask) ? false : look(asker, hash, target, mask);
 
 #define BATCH_BODY(mask_of)                                                                        \
 	const struct wn__lines *lines = state;                                                     \
 	struct wn__target targets[BATCH];                                                          \
 	for (size_t here; count; count -= here, hashes += here, answersp += here) {                \
 		here = count < BATCH ? count : BATCH;                                              \
-		find_lines(lines, hashes, here, targets);                                          \
+		find_lines(lines, hashes, here, targets, IS_FAST(way));                            \
 		for (size_t i = 0; i < here; i++)                                                  \
-			answersp[i] =                                                              \
-				WN__UNLIKELY(!targets[i].line)                                     \
-					? query_slowly(lines, hashes[i], NULL)                     \
-					: answer(lines, targets[i], hashes[i],                     \
-						 mask_of(targets[i].line, targets[i].first_byte,   \
-							 way.few),                                 \
-						 NULL, way);                                       \
+			if (WN__UNLIKELY(!targets[i].line)) {                                      \
+				answersp[i] = query_slowly(lines, hashes[i], NULL);                \
+			} else {                                                                   \
+				uint64_t mask = mask_of(targets[i].line, targets[i].first_byte,    \
+							way.few);                                  \
+				answersp[i] = WN__UNLIKELY(mask) &&                                \
+					      settle(lines, targets[i], hashes[i].hi, mask, NULL,  \
+						     way);                                         \
+			}                                                                          \
 	}
 
-/* A query and a batch function for each path and layout of lines. */
+/* A query, a batch and an asking function for each path and layout of lines. */
 #define FUNCTIONS(name, target_of, path, mask_of, few, extra)                                      \
+	/* Out of line: it saves registers, and four of five queries do not come here. */          \
+	target_of static __attribute__((noinline)) bool settle_##name(                             \
+		const struct wn__lines *lines, uint64_t upper, struct wn__target target,           \
+		uint64_t mask, struct wn_match *matchp)                                            \
+	{                                                                                          \
+		const struct wn__way way = {path, few, extra};                                     \
+		return settle(lines, target, upper, mask, matchp, way);                            \
+	}                                                                                          \
 	target_of static bool query_##name(const void *state, struct wn_hash hash,                 \
 					   struct wn_match *matchp)                                \
 	{                                                                                          \
 		const struct wn__way way = {path, few, extra};                                     \
-		QUERY_BODY(mask_of)                                                                \
+		QUERY_BODY(mask_of, settle_##name)                                                 \
+	}                                                                                          \
+	target_of static __attribute__((noinline)) bool look_##name(                               \
+		const struct wn__asker *asker, struct wn_hash hash, struct wn__target target,      \
+		uint64_t mask)                                                                     \
+	{                                                                                          \
+		const struct wn__way way = {path, few, extra};                                     \
+		return is_in_run(asker->state, target, hash.hi, mask, way) &&                      \
+		       finish_asking(asker, hash, true);                                           \
+	}                                                                                          \
+	target_of static bool ask_##name(const struct wn__asker *asker, const void *key,           \
+					 size_t size)                                              \
+	{                                                                                          \
+		const struct wn__way way = {path, few, extra};                                     \
+		ASK_BODY(mask_of, look_##name)                                                     \
 	}                                                                                          \
 	target_of static void batch_##name(const void *state, const struct wn_hash *hashes,        \
 					   size_t count, bool *answersp)                           \
@@ -296,9 +355,9 @@ WN__INLINE void find_lines(const struct wn__lines *lines, const struct wn_hash *
 
 #define CALLS(name)                                                                                \
 	{                                                                                          \
-		{query_##name##_few, batch_##name##_few},                                          \
-		{query_##name##_many, batch_##name##_many},                                        \
-		{query_##name##_extra, batch_##name##_extra},                                      \
+		{query_##name##_few, batch_##name##_few, ask_##name##_few},                        \
+		{query_##name##_many, batch_##name##_many, ask_##name##_many},                     \
+		{query_##name##_extra, batch_##name##_extra, ask_##name##_extra},                  \
 	}
 
 PATH_FUNCTIONS(portable, , WN__PATH_PORTABLE, wn__mask_portable)
@@ -320,8 +379,8 @@ static bool cpu_can(enum wn__lines_path path)
 {
 #if WN__HAVE_X86
 	if (path == WN__PATH_AVX2)
-		return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("lzcnt") &&
-		       wn__cpu_is_fast();
+		/* Every CPU with BMI2 has lzcnt, which clang 14 cannot be asked for. */
+		return __builtin_cpu_supports("avx2") && wn__cpu_is_fast();
 #endif
 	return calls[path][0].query;
 }

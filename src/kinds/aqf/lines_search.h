@@ -29,14 +29,34 @@ struct wn__target {
 	uint64_t first_byte;       /* the quotient, and the remainder's first 8 bits */
 };
 
-WN__INLINE struct wn__target wn__lines_target(const struct wn__lines *lines, uint64_t upper)
+/* wn__scale() without the moves to and from the registers that mul is bound to. */
+WN__INLINE uint64_t wn__scale_by(uint64_t upper, const uint64_t *factor, bool fast)
 {
-	uint64_t step = wn__scale(upper, lines->steps);
-	int64_t entry = (signed char)lines->directory[step >> 6];
-	struct wn__target target = {NULL, wn__scale(upper, lines->first_bytes)};
+#if WN__HAVE_X86
+	if (fast) {
+		uint64_t low, high;
 
-	if (WN__LIKELY(entry != WN__ODD))
+		__asm__("mulxq %3, %0, %1" : "=r"(low), "=r"(high) : "d"(upper), "m"(*factor));
+		return high;
+	}
+#endif
+	(void)fast;
+	return wn__scale(upper, *factor);
+}
+
+WN__INLINE struct wn__target wn__lines_target(const struct wn__lines *lines, uint64_t upper,
+					      bool fast)
+{
+	uint64_t step = wn__scale_by(upper, &lines->steps, fast);
+	int64_t entry = (signed char)lines->directory[step >> 6];
+	struct wn__target target = {NULL, wn__scale_by(upper, &lines->first_bytes, fast)};
+
+	if (WN__LIKELY(entry != WN__ODD)) {
 		target.line = lines->directory + ((entry - (int64_t)step) & ~INT64_C(63));
+		/* Or it is compared with NULL once more. */
+		if (!target.line)
+			__builtin_unreachable();
+	}
 	return target;
 }
 
@@ -129,29 +149,58 @@ struct wn__run {
 	unsigned length;
 };
 
-/* All ones if the condition holds, or 0. The compiler does not know that it can only be these two: it
- * would make branches of what depends on it, and they would be coin tosses. */
-WN__INLINE uint64_t wn__all_if(bool condition)
-{
-	uint64_t all = -(uint64_t)condition;
+/* The word that has zero number `index` of a row's three, and how many zeros and words are before
+ * it. */
+struct wn__row_word {
+	uint64_t zeros, before, words;
+};
 
-	__asm__("" : "+r"(all));
-	return all;
+/* Which of the words it is is as good as random, and the compiler would branch on it: here are the
+ * conditional moves. */
+WN__INLINE struct wn__row_word wn__row_word_of(const uint64_t *zeros, uint64_t index, bool fast)
+{
+	uint64_t count0 = wn__popcount(zeros[0]), both = count0 + wn__popcount(zeros[1]);
+	struct wn__row_word word = {zeros[0], 0, 0};
+	uint64_t beyond0, beyond1;
+
+#if WN__HAVE_X86
+	if (fast) {
+		__asm__("cmpq %[count], %[index]\n\t"
+			"cmovaeq %[zeros1], %[zeros]\n\t"
+			"cmovaeq %[count], %[before]\n\t"
+			"sbbq $-1, %[words]\n\t"
+			"cmpq %[both], %[index]\n\t"
+			"cmovaeq %[zeros2], %[zeros]\n\t"
+			"cmovaeq %[both], %[before]\n\t"
+			"sbbq $-1, %[words]"
+			: [zeros] "+&r"(word.zeros), [before] "+&r"(word.before),
+			  [words] "+&r"(word.words)
+			: [index] "r"(index), [count] "r"(count0), [both] "r"(both),
+			  [zeros1] "r"(zeros[1]), [zeros2] "r"(zeros[2])
+			: "cc");
+		return word;
+	}
+#endif
+	(void)fast;
+	beyond0 = -(uint64_t)(index >= count0);
+	beyond1 = -(uint64_t)(index >= both);
+	/* The compiler must not know that they are all ones or 0. */
+	__asm__("" : "+r"(beyond0), "+r"(beyond1));
+	word.zeros = (zeros[0] & ~beyond0) | (zeros[1] & (beyond0 ^ beyond1)) |
+		     (zeros[2] & beyond1);
+	word.before = (count0 & beyond0) + ((both - count0) & beyond1);
+	word.words = 0 - beyond0 - beyond1;
+	return word;
 }
 
-/* The run of quotient number v of a line. Bit 7 stands for the zero in front of the first. Which
- * word has its zero is as good as random: no branch on it. */
+/* The run of quotient number v of a line. Bit 7 stands for the zero in front of the first. */
 WN__INLINE struct wn__run wn__line_run(const unsigned char *line, unsigned v, bool fast)
 {
-	uint64_t zeros0 = ~(get_le64(line) | 0xff) | 0x80;
-	uint64_t zeros1 = ~get_le64(line + 8);
-	uint64_t zeros2 = ~get_le64(line + 16);
-	uint64_t count0 = wn__popcount(zeros0), count1 = wn__popcount(zeros1);
-	uint64_t beyond0 = wn__all_if(v >= count0), beyond1 = wn__all_if(v >= count0 + count1);
-	uint64_t zeros = (zeros0 & ~beyond0) | (zeros1 & (beyond0 ^ beyond1)) | (zeros2 & beyond1);
-	uint64_t before = (count0 & beyond0) + (count1 & beyond1);
-	unsigned place = (unsigned)((64 & beyond0) + (64 & beyond1));
-	unsigned start = place + wn__select(zeros, (unsigned)(v - before) & 63, fast) + 1;
+	const uint64_t zeros[3] = {~(get_le64(line) | 0xff) | 0x80, ~get_le64(line + 8),
+				   ~get_le64(line + 16)};
+	struct wn__row_word word = wn__row_word_of(zeros, v, fast);
+	unsigned start = 64 * (unsigned)word.words + 1 +
+			 wn__select(word.zeros, (unsigned)(v - word.before) & 63, fast);
 	uint64_t ones = get_le64(line + (start >> 3)) >> (start & 7);
 
 	return (struct wn__run){

@@ -7,6 +7,7 @@
 
 #include "adapters/rocksdb/policy.h"
 #include "base/alloc.h"
+#include "learn/lookup.h"
 #include "tests/support/rocksdb_setups.h"
 
 /* ---- damage ------------------------------------------------------------- */
@@ -138,12 +139,12 @@ START_TEST(a_block_cut_anywhere_says_maybe)
 	wn__builder_finish(builder, &block, &size);
 	for (size_t cut = 0; cut < size; cut++) {
 		struct wn__bytes bytes = {block, cut};
-		void *reader;
+		struct wn__reader *reader;
 
 		expect(!wn__reader_is_foreign(policy, bytes));
 		reader = wn__reader_open(policy, bytes);
-		expect(wn__reader_query(reader, text_bytes("a key")));
-		expect(wn__reader_query(reader, text_bytes("another")));
+		expect(wn__reader_query(reader, "a key", 5));
+		expect(wn__reader_query(reader, "another", 7));
 		wn__reader_close(reader);
 	}
 	wn_rocksdb_filterpolicy_stats(shown, &stats);
@@ -158,12 +159,12 @@ END_TEST
 
 static bool block_has(struct wn__policy *policy, struct wn__bytes block, const char *key)
 {
-	void *reader = wn__reader_open(policy, block);
-	struct wn__bytes bytes = text_bytes(key);
-	bool answer = false, alone = wn__reader_query(reader, bytes);
+	struct wn__reader *reader = wn__reader_open(policy, block);
+	const struct wn__bytes bytes = text_bytes(key), *batch = &bytes;
+	bool answer = false, alone = wn__reader_query(reader, bytes.data, bytes.size);
 
 	ck_assert_ptr_nonnull(reader);
-	wn__reader_query_batch(reader, &bytes, 1, &answer);
+	wn__reader_query_batch(reader, &batch, 1, &answer);
 	expect(answer == alone);
 	wn__reader_close(reader);
 	return answer;
@@ -286,6 +287,128 @@ START_TEST(space_and_keys_are_estimated_well)
 }
 END_TEST
 
+/* ---- the reader ---------------------------------------------------------- */
+
+#define SIZES 71
+
+/* Key `number` of a size; at most 100 of each are stored. */
+static void fill_key(unsigned char *key, size_t size, uint64_t number)
+{
+	uint64_t random = size << 32 | number;
+
+	for (size_t i = 0; i < size; i++)
+		key[i] = (unsigned char)test_random(&random);
+}
+
+static struct wn__reader *build_reader(struct wn__policy *policy, void **blockp)
+{
+	void *builder = wn__builder_create(policy, false);
+	unsigned char key[SIZES];
+	struct wn__reader *reader;
+	size_t size;
+
+	for (size_t i = 0; i < 100 * SIZES; i++) {
+		fill_key(key, i % SIZES, i / SIZES);
+		wn__builder_add(builder, (struct wn__bytes){key, i % SIZES});
+	}
+	wn__builder_finish(builder, blockp, &size);
+	reader = wn__reader_open(policy, (struct wn__bytes){*blockp, size});
+	ck_assert_ptr_nonnull(reader);
+	wn__builder_destroy(builder);
+	return reader;
+}
+
+/* In a frame of this key, and of another of the same size that was hashed there. */
+static bool ask_in_frames(const struct wn__reader *reader, struct wn__policy *policy,
+			  const unsigned char *key, size_t size)
+{
+	bool answer = wn__reader_query(reader, key, size);
+	unsigned char *copy = malloc(size + 1), other[SIZES];
+	struct wn__lookup lookup;
+
+	memcpy(copy, key, size);
+	wn__lookup_begin(&lookup, policy->registry, policy->secret, key, size);
+	for (unsigned round = 0; round < 3; round++)
+		expect(wn__reader_query(reader, copy, size) == answer);
+	expect(lookup.queries == 3);
+	wn__current_lookup = lookup.outer;
+	for (size_t at = 0; at < size; at++) {
+		memcpy(other, key, size);
+		other[at] ^= 1;
+		wn__lookup_begin(&lookup, policy->registry, policy->secret, other, size);
+		wn__reader_query(reader, other, size);
+		expect(wn__reader_query(reader, copy, size) == answer);
+		wn__current_lookup = lookup.outer;
+	}
+	free(copy);
+	return answer;
+}
+
+START_TEST(keys_of_every_size_are_found_in_every_frame)
+{
+	rocksdb_filterpolicy_t *shown;
+	struct wn__policy *policy = make_inner_policy(&shown);
+	struct wn__reader *reader;
+	unsigned char key[SIZES];
+	unsigned maybes = 0;
+	void *block;
+
+	reader = build_reader(policy, &block);
+	for (size_t size = 0; size < SIZES; size++) {
+		for (uint64_t number = 0; number < 200; number++) {
+			bool answer;
+
+			fill_key(key, size, number);
+			answer = ask_in_frames(reader, policy, key, size);
+			expect(answer || number >= 100);
+			/* Shorter ones may be stored under another number. */
+			maybes += number >= 100 && size > 3 && answer;
+		}
+	}
+	ck_assert_uint_lt(maybes, 100);
+	wn__reader_close(reader);
+	free(block);
+	rocksdb_filterpolicy_destroy(shown);
+}
+END_TEST
+
+START_TEST(batches_of_all_sizes_answer_as_single_questions)
+{
+	rocksdb_filterpolicy_t *shown;
+	struct wn__policy *policy = make_inner_policy(&shown);
+	unsigned char keys[WN__MAX_BATCH][SIZES];
+	struct wn__bytes bytes[WN__MAX_BATCH];
+	const struct wn__bytes *batch[WN__MAX_BATCH];
+	bool answers[WN__MAX_BATCH + 1];
+	struct wn__reader *reader;
+	void *block;
+
+	reader = build_reader(policy, &block);
+	for (uint64_t number = 0; number < 3000; number++) {
+		size_t count = number % (WN__MAX_BATCH + 1);
+
+		for (size_t i = 0; i < count; i++) {
+			size_t size = (number + i) % SIZES;
+
+			fill_key(keys[i], size, (number / SIZES + i) % 200);
+			bytes[i] = (struct wn__bytes){keys[i], size};
+			batch[i] = &bytes[i];
+		}
+		memset(answers, 2, sizeof(answers));
+		wn__reader_query_batch(reader, batch, count, answers);
+		for (size_t i = 0; i < count; i++)
+			expect(answers[i] == wn__reader_query(reader, keys[i], bytes[i].size));
+		expect(((unsigned char *)answers)[count] == 2);
+		wn__reader_query_batch(NULL, batch, count, answers);
+		for (size_t i = 0; i < count; i++)
+			expect(answers[i] && wn__reader_query(NULL, keys[i], bytes[i].size));
+	}
+	wn__reader_close(reader);
+	free(block);
+	rocksdb_filterpolicy_destroy(shown);
+}
+END_TEST
+
 /* ---- no memory ---------------------------------------------------------- */
 
 START_TEST(a_refused_allocation_is_an_error_of_making_the_policy)
@@ -358,6 +481,8 @@ int main(void)
 	tcase_add_test(builder, verify_sees_a_filter_with_a_key_missing);
 	tcase_add_test(builder, keys_and_prefixes_in_turn_are_counted_once);
 	tcase_add_test(builder, space_and_keys_are_estimated_well);
+	tcase_add_test(builder, keys_of_every_size_are_found_in_every_frame);
+	tcase_add_test(builder, batches_of_all_sizes_answer_as_single_questions);
 	tcase_add_loop_test(damage, a_damaged_header_means_maybe, 0, 22);
 	tcase_add_loop_test(damage, a_damaged_filter_loses_no_key, 0, 5);
 	tcase_add_test(damage, a_block_cut_anywhere_says_maybe);
