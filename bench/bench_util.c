@@ -3,6 +3,7 @@
 #include "bench_util.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +35,28 @@ double bench_median(double *values, size_t count)
 		return 0.0;
 	qsort(values, count, sizeof(*values), compare_doubles);
 	return (values[(count - 1) / 2] + values[count / 2]) / 2.0;
+}
+
+/* Between the two values next to this part of the way. */
+static double quantile(const double *sorted, size_t count, double part)
+{
+	const double at = part * (double)(count - 1);
+	const size_t low = (size_t)at;
+	const size_t high = low + 1 < count ? low + 1 : low;
+
+	return sorted[low] + (at - (double)low) * (sorted[high] - sorted[low]);
+}
+
+struct bench_quartiles bench_quartiles(double *values, size_t count)
+{
+	if (count == 0)
+		return (struct bench_quartiles){ NAN, NAN, NAN };
+	qsort(values, count, sizeof(*values), compare_doubles);
+	return (struct bench_quartiles){
+		.lower = quantile(values, count, 0.25),
+		.median = quantile(values, count, 0.5),
+		.upper = quantile(values, count, 0.75),
+	};
 }
 
 /* ---- keys --------------------------------------------------------------- */
@@ -185,6 +208,8 @@ static void print_default(const struct bench_option *option)
 		if (*(const char *const *)option->value != NULL)
 			printf(" (%s)", *(const char *const *)option->value);
 		break;
+	case BENCH_FLAG:
+		break;
 	case BENCH_LIST: {
 		const struct bench_list *list = option->value;
 
@@ -203,7 +228,8 @@ static void print_help(const char *usage, const struct bench_option *options)
 {
 	printf("%s\n", usage);
 	for (; options->name != NULL; options++) {
-		printf("  --%s=... %s", options->name, options->help);
+		printf("  --%s%s %s", options->name, options->type == BENCH_FLAG ? "" : "=...",
+		       options->help);
 		print_default(options);
 		putchar('\n');
 	}
@@ -280,6 +306,8 @@ static void read_value(const struct bench_option *option, const char *text)
 			refuse("--%s: a value is missing", option->name);
 		*(const char **)option->value = text;
 		break;
+	case BENCH_FLAG:
+		refuse("--%s has no value", option->name);
 	case BENCH_LIST:
 		read_list(option, text);
 		break;
@@ -298,9 +326,12 @@ static void read_argument(const char *argument, const struct bench_option *optio
 		if (strlen(options->name) != length ||
 		    memcmp(options->name, argument + 2, length) != 0)
 			continue;
-		if (equals == NULL)
+		if (equals != NULL)
+			read_value(options, equals + 1);
+		else if (options->type == BENCH_FLAG)
+			*(bool *)options->value = true;
+		else
 			refuse("--%s: a value is missing", options->name);
-		read_value(options, equals + 1);
 		return;
 	}
 	refuse("there is no option '%.*s'", (int)length + 2, argument);

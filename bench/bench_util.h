@@ -18,6 +18,14 @@ uint64_t bench_now(void);
 /* The middle value (the mean of the middle two); sorts `values`. */
 double bench_median(double *values, size_t count);
 
+struct bench_quartiles {
+	double lower, median, upper;
+};
+
+/* A quarter of the values is below `lower`, a quarter above `upper`; sorts `values`. Without
+ * values all three are NAN. */
+struct bench_quartiles bench_quartiles(double *values, size_t count);
+
 /* Give results to this, so that the work behind them cannot be optimised away. */
 extern volatile uint64_t bench_sink;
 
@@ -113,6 +121,7 @@ enum bench_type {
 	BENCH_INTEGER, /* uint64_t; 10000000, 10M, 10k, 1G */
 	BENCH_REAL,    /* double */
 	BENCH_TEXT,    /* const char *, borrowed from argv */
+	BENCH_FLAG,    /* bool; given without a value */
 	BENCH_LIST     /* struct bench_list */
 };
 

@@ -165,6 +165,25 @@ void rf_may_match_many(const struct rf_filter *filter, const void *keys, size_t 
 	filter->reader->MayMatch(static_cast<int>(count), pointers, answersp);
 }
 
+const void *rf_bytes(const struct rf_filter *filter)
+{
+	return filter->contents.data();
+}
+
+struct rf_filter *rf_reopen(const struct rf_filter *filter, const void *bytes)
+{
+	try {
+		std::unique_ptr<rf_filter> copy(new rf_filter);
+
+		copy->contents = rocks::Slice(static_cast<const char *>(bytes),
+					      filter->contents.size());
+		copy->reader.reset(filter->policy->GetFilterBitsReader(copy->contents));
+		return copy->reader != nullptr ? copy.release() : nullptr;
+	} catch (...) {
+		return nullptr;
+	}
+}
+
 size_t rf_size(const struct rf_filter *filter)
 {
 	return filter->contents.size();

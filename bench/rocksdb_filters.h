@@ -49,8 +49,13 @@ bool rf_may_match(const struct rf_filter *filter, const void *key, size_t size);
 void rf_may_match_many(const struct rf_filter *filter, const void *keys, size_t key_size,
 		       size_t count, bool *answersp);
 
-/* Bytes of the filter block. */
+/* The filter block, borrowed, and its number of bytes. */
+const void *rf_bytes(const struct rf_filter *filter);
 size_t rf_size(const struct rf_filter *filter);
+
+/* The same filter over a copy of its block at `bytes`, which is borrowed. `filter` must outlive
+ * it. NULL on failure. */
+struct rf_filter *rf_reopen(const struct rf_filter *filter, const void *bytes);
 
 void rf_free(struct rf_filter *filter);
 
