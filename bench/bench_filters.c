@@ -1,19 +1,22 @@
-/* bench_filters.c - winnow's AdaptiveQF beside RocksDB's own Bloom and Ribbon
- * filters: time, space, false positives, and what was asked of each. */
+/* bench_filters.c - winnow's filters beside RocksDB's own and others: time, space, false positives,
+ * and what was asked of each. The options, and the report of the living filter; the rest is in
+ * bench/filters/. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bench_filters.h"
+#include "filters/busy.h"
+#include "filters/duel.h"
 #include "rocksdb_filters.h"
 
-#define PARTS "build,lookup,batch,fpr,living,merge,threads"
+#define PARTS "build,lookup,batch,turn,fpr,living,merge,threads"
+#define FILTERS "bloom,bloom_equal,ribbon,fuse8,fuse9,slots"
+#define PATHS "portable,sse2,avx2"
 
 const char *const report_columns[COLUMN_COUNT] = {
 	[COLUMN_FROZEN] = "winnow block",
 	[COLUMN_LIVING] = "winnow living",
-	[COLUMN_BLOOM] = "Bloom",
-	[COLUMN_RIBBON] = "Ribbon",
 };
 
 /* ---- results ------------------------------------------------------------ */
@@ -87,32 +90,26 @@ void report_print(const struct filter_report *report)
 	}
 }
 
-static const char *skip_spaces(const char *text)
-{
-	return text + strspn(text, " ");
-}
-
 void report_csv(const struct filter_report *report, FILE *csv)
 {
 	for (size_t i = 0; i < report->row_count; i++) {
 		const struct report_row *row = &report->rows[i];
 
 		for (int column = 0; column < COLUMN_COUNT; column++) {
-			const struct report_cell *cell = &row->cells[column];
+			struct report_cell copy = row->cells[column];
+			const struct bench_quartiles quartiles =
+				bench_quartiles(copy.values, copy.count);
 
-			if (cell->count == 0)
-				continue;
-			fprintf(csv, "%llu,\"%s\",%s,%s,%.9g", (unsigned long long)report->num,
-				skip_spaces(row->name), report_columns[column], row->unit,
-				cell_median(cell));
-			for (size_t j = 0; j < cell->count; j++)
-				fprintf(csv, "%s%.9g", j == 0 ? ",\"" : " ", cell->values[j]);
-			fputs("\"\n", csv);
+			if (copy.count > 0)
+				fprintf(csv, "%llu,\"%s\",\"%s\",\"\",%s,%.9g,%.9g,%.9g\n",
+					(unsigned long long)report->num, row->name,
+					report_columns[column], row->unit, quartiles.lower,
+					quartiles.median, quartiles.upper);
 		}
 	}
 }
 
-/* ---- asked and measured ------------------------------------------------- */
+/* ---- asked and measured of the living filter ----------------------------- */
 
 static void print_target(const char *what, double asked, double measured)
 {
@@ -125,69 +122,26 @@ static void print_target(const char *what, double asked, double measured)
 		       measured <= asked ? "reached" : "missed");
 }
 
-static double ratio(const struct filter_report *report, const char *row, enum column column,
-		    const char *other_row, enum column other_column)
-{
-	return report_median(report, row, column) /
-	       report_median(report, other_row, other_column);
-}
-
-static void print_lookup_targets(const struct filter_report *report)
-{
-	/* Asked at 1 M and 10 M keys; beyond, the ratio is for information. */
-	const double asked = report->num >= 1000000 && report->num <= 10000000 ? 1.0 : NAN;
-	static const char *const rows[] = { ROW_CHAINED, ROW_FENCED, ROW_POSITIVE,
-					    ROW_BATCH_NEGATIVE, ROW_BATCH_POSITIVE };
-
-	print_target("negative lookup, block : Bloom", asked,
-		     ratio(report, ROW_NEGATIVE, COLUMN_FROZEN, ROW_NEGATIVE, COLUMN_BLOOM));
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		char what[80];
-
-		snprintf(what, sizeof(what), "%s, block : Bloom", rows[i]);
-		print_target(what, NAN,
-			     ratio(report, rows[i], COLUMN_FROZEN, rows[i], COLUMN_BLOOM));
-	}
-	print_target("negative lookup, living : Bloom", NAN,
-		     ratio(report, ROW_NEGATIVE, COLUMN_LIVING, ROW_NEGATIVE, COLUMN_BLOOM));
-	print_target("negative lookup, block : Ribbon", NAN,
-		     ratio(report, ROW_NEGATIVE, COLUMN_FROZEN, ROW_NEGATIVE, COLUMN_RIBBON));
-}
-
-static void print_build_targets(const struct filter_report *report)
-{
-	print_target("build from unsorted hashes : Bloom's build from keys", 1.5,
-		     ratio(report, ROW_BUILD_HASHES, COLUMN_FROZEN, ROW_BUILD, COLUMN_BLOOM));
-	print_target("build from unsorted hashes : Ribbon's build from keys", 1.0 / 3.0,
-		     ratio(report, ROW_BUILD_HASHES, COLUMN_FROZEN, ROW_BUILD, COLUMN_RIBBON));
-	print_target("build from keys : Bloom's", NAN,
-		     ratio(report, ROW_BUILD, COLUMN_FROZEN, ROW_BUILD, COLUMN_BLOOM));
-	print_target("build from keys : Ribbon's", NAN,
-		     ratio(report, ROW_BUILD, COLUMN_FROZEN, ROW_BUILD, COLUMN_RIBBON));
-	print_target("build from hashes : Bloom's, its hashing left out too", NAN,
-		     ratio(report, ROW_BUILD_HASHES, COLUMN_FROZEN, ROW_BUILD_FINISH,
-			   COLUMN_BLOOM));
-}
-
-static void print_targets(const struct job *job, const struct filter_report *report)
+static void print_living(const struct job *job, const struct filter_report *report)
 {
 	const bool standard = job->remainder_bits == 9 && job->load == 0.95 &&
 			      report->num >= 1000000;
 
-	printf("\n%llu keys: asked (at most) / measured\n", (unsigned long long)report->num);
-	print_lookup_targets(report);
-	print_build_targets(report);
+	report_print(report);
+	printf("\n%llu keys, living: asked (at most) / measured\n",
+	       (unsigned long long)report->num);
 	print_target("bits per key, living", standard ? 12.9 : NAN,
 		     report_median(report, ROW_BITS, COLUMN_LIVING));
-	print_target("bits per key, block without extensions", standard ? 11.9 : NAN,
-		     report_median(report, ROW_BITS, COLUMN_FROZEN));
 	print_target("inserts a second, 2 threads : 1 thread", NAN,
-		     ratio(report, ROW_THREAD_1, COLUMN_LIVING, ROW_THREAD_2, COLUMN_LIVING));
+		     report_median(report, ROW_THREAD_1, COLUMN_LIVING) /
+			     report_median(report, ROW_THREAD_2, COLUMN_LIVING));
+	if (job->csv != NULL)
+		report_csv(report, job->csv);
 }
 
 /* ---- main --------------------------------------------------------------- */
 
-static void run_num(struct job *job, size_t num, FILE *csv)
+static void run_num(struct job *job, size_t num)
 {
 	struct filter_report *report = bench_alloc(1, sizeof(*report));
 
@@ -201,11 +155,9 @@ static void run_num(struct job *job, size_t num, FILE *csv)
 		job->present[i] = bench_key(job->seed, BENCH_STORED, bench_mix(i) % num);
 	run_frozen(job);
 	run_living(job);
-	report_print(report);
-	print_targets(job, report);
+	if (report->row_count > 0)
+		print_living(job, report);
 	fflush(stdout);
-	if (csv != NULL)
-		report_csv(report, csv);
 	free(job->keys);
 	free(job->missing);
 	free(job->present);
@@ -214,62 +166,99 @@ static void run_num(struct job *job, size_t num, FILE *csv)
 
 static void print_setting(const struct job *job)
 {
-	printf("winnow: AdaptiveQF, %llu-bit remainders, load %.2f; %d-byte keys, one thread, "
-	       "%llu repetitions, %llu lookups each\n",
-	       (unsigned long long)job->remainder_bits, job->load, BENCH_KEY_SIZE,
-	       (unsigned long long)job->repeat, (unsigned long long)job->queries);
+	printf("winnow: %s%s%s; living: %llu-bit remainders, load %.2f\n",
+	       job->filter != NULL ? job->filter : "the default filter",
+	       job->path != NULL ? ", path " : "", job->path != NULL ? job->path : "",
+	       (unsigned long long)job->remainder_bits, job->load);
 	if (job->with_rocksdb)
 		printf("RocksDB %s: Bloom of %.2f bits a key, Ribbon equivalent to %.2f Bloom "
 		       "bits\n", rf_version(), job->bloom_bits, job->ribbon_bits);
+	printf("%d-byte keys, hashing included, one thread%s; %llu rounds of %d lookups in turns, "
+	       "%llu repetitions\n"
+	       "all filters in %s pages; in parentheses: bytes off a cache line\n",
+	       BENCH_KEY_SIZE, job->busy ? ", beside processes that spin" : "",
+	       (unsigned long long)job->rounds, SLICE, (unsigned long long)job->repeat,
+	       job->pages);
+}
+
+static void check_options(struct job *job)
+{
+	char message[200] = "";
+
+	bench_check_words("only", job->only, PARTS);
+	bench_check_words("against", job->against, FILTERS);
+	bench_check_words("pages", job->pages, "small,huge");
+	bench_check_words("path", job->path, PATHS);
+	job->with_rocksdb = rf_check(message, sizeof(message));
+	if (!job->with_rocksdb)
+		printf("Without RocksDB's filters: %s.\n", message);
+}
+
+static void run(struct job *job, const struct bench_list *nums, const char *csv_path)
+{
+	job->csv = bench_open(csv_path);
+	if (job->csv != NULL)
+		fputs("keys,operation,filter,beside,unit,lower quartile,median,upper quartile\n",
+		      job->csv);
+	if (job->busy)
+		busy_start();
+	job->secret = bench_secret(job->seed);
+	for (size_t i = 0; i < nums->count; i++)
+		run_num(job, (size_t)nums->values[i]);
+	wn_secret_destroy(job->secret);
+	busy_stop();
+	bench_close(job->csv, csv_path);
 }
 
 int main(int argc, char **argv)
 {
-	/* 13.86: RocksDB's Ribbon has then the false-positive rate of the AdaptiveQF
-	 * with 9-bit remainders at 95% load; compare the measured rates. */
+	/* 13.86: RocksDB's Ribbon has then the false-positive rate of winnow's block; compare
+	 * the measured rates. */
 	struct job job = {
 		.repeat = 3, .queries = 2000000, .fpr_queries = 10000000, .adapts = 20000,
 		.remainder_bits = 9, .seed = 1, .load = 0.95,
 		.bloom_bits = 13.5, .ribbon_bits = 13.86,
+		.pages = "small", .rounds = 240,
+		.offsets = { .values = { 0, 16 }, .count = 2 },
 	};
 	struct bench_list nums = { .values = { 1000000, 10000000 }, .count = 2 };
 	const char *csv_path = NULL;
 	const struct bench_option options[] = {
 		{ "num", BENCH_LIST, &nums, 1, 4e9, "numbers of keys, comma-separated" },
-		{ "repeat", BENCH_INTEGER, &job.repeat, 1, REPORT_MAX_REPEAT, "repetitions" },
-		{ "queries", BENCH_INTEGER, &job.queries, BATCH, 1e9,
-		  "lookups of each kind per repetition" },
+		{ "only", BENCH_TEXT, &job.only, 0, 0, "parts to run, of " PARTS },
+		{ "filter", BENCH_TEXT, &job.filter, 0, 0, "options string of winnow's block" },
+		{ "against", BENCH_TEXT, &job.against, 0, 0, "filters beside it, of " FILTERS },
+		{ "repeat", BENCH_INTEGER, &job.repeat, 1, REPORT_MAX_REPEAT,
+		  "builds of each filter, and places in memory that lookups are timed in" },
+		{ "rounds", BENCH_INTEGER, &job.rounds, 1, 1e6,
+		  "of lookups in turns, over all repetitions" },
+		{ "queries", BENCH_INTEGER, &job.queries, SLICE, 1e9,
+		  "different keys to look up; the living filter: lookups a repetition" },
 		{ "fpr_queries", BENCH_INTEGER, &job.fpr_queries, 1, 1e11,
 		  "lookups that measure the false-positive rate" },
-		{ "adapts", BENCH_INTEGER, &job.adapts, 1, 1e9, "false positives to fix" },
-		{ "remainder_bits", BENCH_INTEGER, &job.remainder_bits, 3, 31, "of winnow" },
-		{ "load", BENCH_REAL, &job.load, 0.1, 0.95, "share of winnow's slots in use" },
+		{ "offsets", BENCH_LIST, &job.offsets, 0, 63,
+		  "of winnow's block from a cache line, in bytes" },
+		{ "pages", BENCH_TEXT, &job.pages, 0, 0, "small or huge, of all filters" },
+		{ "path", BENCH_TEXT, &job.path, 0, 0,
+		  "the processor's, of blocks in lines: one of " PATHS },
+		{ "busy", BENCH_FLAG, &job.busy, 0, 0, "beside a process that spins, a processor" },
 		{ "bloom_bits", BENCH_REAL, &job.bloom_bits, 1, 100, "bits a key" },
 		{ "ribbon_bits", BENCH_REAL, &job.ribbon_bits, 1, 100,
 		  "bits a Bloom filter of the same false-positive rate would need" },
+		{ "remainder_bits", BENCH_INTEGER, &job.remainder_bits, 3, 31,
+		  "of the living filter, and of slots" },
+		{ "load", BENCH_REAL, &job.load, 0.1, 0.95, "share of their slots in use" },
+		{ "adapts", BENCH_INTEGER, &job.adapts, 1, 1e9, "false positives to fix" },
 		{ "seed", BENCH_INTEGER, &job.seed, 0, 9e15, "of keys and hashes" },
-		{ "only", BENCH_TEXT, &job.only, 0, 0, "parts to run, of " PARTS },
 		{ "csv", BENCH_TEXT, &csv_path, 0, 0, "file for the results" },
 		{ .name = NULL },
 	};
-	char message[200] = "";
-	FILE *csv;
 
 	bench_parse(argc, argv,
 		    "usage: bench_filters [--option=value...]\n"
-		    "Time and space of winnow's filters beside RocksDB's.", options);
-	bench_check_words("only", job.only, PARTS);
-	job.with_rocksdb = rf_check(message, sizeof(message));
-	if (!job.with_rocksdb)
-		printf("Without RocksDB's filters: %s.\n", message);
-	csv = bench_open(csv_path);
-	if (csv != NULL)
-		fputs("keys,operation,filter,unit,median,repetitions\n", csv);
+		    "Time and space of winnow's filters beside RocksDB's and others.", options);
+	check_options(&job);
 	print_setting(&job);
-	job.secret = bench_secret(job.seed);
-	for (size_t i = 0; i < nums.count; i++)
-		run_num(&job, (size_t)nums.values[i], csv);
-	wn_secret_destroy(job.secret);
-	bench_close(csv, csv_path);
+	run(&job, &nums, csv_path);
 	return 0;
 }

@@ -4,9 +4,9 @@
 
 #include "bench_util.h"
 
-/* ---- results ------------------------------------------------------------ */
+/* ---- results of the living filter ---------------------------------------- */
 
-enum column { COLUMN_FROZEN, COLUMN_LIVING, COLUMN_BLOOM, COLUMN_RIBBON, COLUMN_COUNT };
+enum column { COLUMN_FROZEN, COLUMN_LIVING, COLUMN_COUNT };
 
 #define REPORT_MAX_ROWS 48
 #define REPORT_MAX_REPEAT 32
@@ -45,7 +45,6 @@ void report_csv(const struct filter_report *report, FILE *csv);
 #define ROW_BUILD "build from keys"
 #define ROW_BUILD_ADD "  adding the keys"
 #define ROW_BUILD_FINISH "  making the filter"
-#define ROW_BUILD_HASHES "build from hashes"
 #define ROW_NEGATIVE "negative lookup"
 #define ROW_CHAINED "negative lookup, chained"
 #define ROW_FENCED "negative lookup, fenced"
@@ -71,6 +70,14 @@ struct job {
 	double load;
 	double bloom_bits, ribbon_bits;
 	bool with_rocksdb;
+	const char *filter;   /* winnow's options string; NULL: the library's default */
+	const char *against;  /* the other filters, by name */
+	const char *path;     /* of the processor, for blocks in lines; NULL: the fastest */
+	const char *pages;    /* "small" or "huge" */
+	struct bench_list offsets; /* of winnow's block from a cache line */
+	uint64_t rounds;      /* slices of each filter, in each row */
+	bool busy;
+	FILE *csv;            /* may be NULL */
 
 	/* for one number of keys */
 	size_t num;
@@ -179,10 +186,10 @@ ALWAYS_INLINE double measure_fpr(const struct job *job, query_fn *query, const v
 	return (double)wrong / (double)job->fpr_queries;
 }
 
-/* Every repetition of every part, over winnow's blocks and RocksDB's filters. */
+/* Filters as an SSTable has them: winnow's blocks beside RocksDB's filters and others. */
 void run_frozen(struct job *job);
 
-/* The same for the living filter. */
+/* The living filter. */
 void run_living(struct job *job);
 
 #endif /* BENCH_FILTERS_H */

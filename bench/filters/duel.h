@@ -1,0 +1,17 @@
+/* duel.h - two filters that take turns at the same lookups. */
+#ifndef BENCH_FILTERS_DUEL_H
+#define BENCH_FILTERS_DUEL_H
+
+#include "results.h"
+
+/* Keys a slice. */
+#define SLICE 4096
+
+/* Fill in the rows of parts "lookup" and "batch". */
+void duel_lookups(const struct job *job, struct duel *duel);
+
+/* The row of part "turn": `ours` and `theirs` are TURN filters each. */
+void duel_turn(const struct job *job, struct duel *duel, const struct made *ours,
+	       const struct made *theirs);
+
+#endif /* BENCH_FILTERS_DUEL_H */

@@ -1,0 +1,25 @@
+/* seat.h - memory for the filters that are asked, alike for all. */
+#ifndef BENCH_FILTERS_SEAT_H
+#define BENCH_FILTERS_SEAT_H
+
+#include "contender.h"
+
+/* One filter, or TURN of them: copies of what was made, one behind the other in a mapping of
+ * their own, with huge pages or without as job->pages says. */
+struct seat {
+	const struct contender *contender;
+	unsigned offset; /* of each from a line of 64 bytes */
+	unsigned char *memory;
+	size_t mapped;
+	size_t count;
+	void *filters[TURN];
+};
+
+void seat_take(const struct job *job, const struct contender *contender, const struct made *made,
+	       size_t count, unsigned offset, struct seat *seatp);
+void seat_leave(struct seat *seat);
+
+/* How what its builder gave lies to a line of 64 bytes. */
+unsigned made_offset(const struct made *made);
+
+#endif /* BENCH_FILTERS_SEAT_H */
