@@ -173,12 +173,19 @@ static void print_setting(const struct job *job)
 	if (job->with_rocksdb)
 		printf("RocksDB %s: Bloom of %.2f bits a key, Ribbon equivalent to %.2f Bloom "
 		       "bits\n", rf_version(), job->bloom_bits, job->ribbon_bits);
-	printf("%d-byte keys, hashing included, one thread%s; %llu rounds of %d lookups in turns, "
-	       "%llu repetitions\n"
-	       "all filters in %s pages; in parentheses: bytes off a cache line\n",
+	printf("%d-byte keys, hashing included, one thread%s\n"
+	       "Lookups: %llu rounds of %d in turns, %llu places in memory; builds: %llu\n"
+	       "All filters in %s pages; in parentheses: bytes off a cache line\n",
 	       BENCH_KEY_SIZE, job->busy ? ", beside processes that spin" : "",
-	       (unsigned long long)job->rounds, SLICE, (unsigned long long)job->repeat,
-	       job->pages);
+	       (unsigned long long)job->rounds, SLICE, (unsigned long long)job->places,
+	       (unsigned long long)job->repeat, job->pages);
+}
+
+static void check_word(const char *option, const char *word, const char *allowed)
+{
+	bench_check_words(option, word, allowed);
+	if (word != NULL && strchr(word, ',') != NULL)
+		bench_die("--%s: one of %s", option, allowed);
 }
 
 static void check_options(struct job *job)
@@ -187,8 +194,8 @@ static void check_options(struct job *job)
 
 	bench_check_words("only", job->only, PARTS);
 	bench_check_words("against", job->against, FILTERS);
-	bench_check_words("pages", job->pages, "small,huge");
-	bench_check_words("path", job->path, PATHS);
+	check_word("pages", job->pages, "small,huge");
+	check_word("path", job->path, PATHS);
 	job->with_rocksdb = rf_check(message, sizeof(message));
 	if (!job->with_rocksdb)
 		printf("Without RocksDB's filters: %s.\n", message);
@@ -215,10 +222,10 @@ int main(int argc, char **argv)
 	/* 13.86: RocksDB's Ribbon has then the false-positive rate of winnow's block; compare
 	 * the measured rates. */
 	struct job job = {
-		.repeat = 3, .queries = 2000000, .fpr_queries = 10000000, .adapts = 20000,
+		.repeat = 5, .queries = 2000000, .fpr_queries = 10000000, .adapts = 20000,
 		.remainder_bits = 9, .seed = 1, .load = 0.95,
 		.bloom_bits = 13.5, .ribbon_bits = 13.86,
-		.pages = "small", .rounds = 240,
+		.pages = "small", .rounds = 240, .places = 8,
 		.offsets = { .values = { 0, 16 }, .count = 2 },
 	};
 	struct bench_list nums = { .values = { 1000000, 10000000 }, .count = 2 };
@@ -229,11 +236,15 @@ int main(int argc, char **argv)
 		{ "filter", BENCH_TEXT, &job.filter, 0, 0, "options string of winnow's block" },
 		{ "against", BENCH_TEXT, &job.against, 0, 0, "filters beside it, of " FILTERS },
 		{ "repeat", BENCH_INTEGER, &job.repeat, 1, REPORT_MAX_REPEAT,
-		  "builds of each filter, and places in memory that lookups are timed in" },
+		  "builds of each filter; repetitions of the living filter's parts" },
 		{ "rounds", BENCH_INTEGER, &job.rounds, 1, 1e6,
-		  "of lookups in turns, over all repetitions" },
+		  "of lookups in turns, over all places" },
+		{ "places", BENCH_INTEGER, &job.places, 1, 1e4,
+		  "in memory that filters are copied to, one after the other" },
 		{ "queries", BENCH_INTEGER, &job.queries, SLICE, 1e9,
 		  "different keys to look up; the living filter: lookups a repetition" },
+		{ "turn_keys", BENCH_INTEGER, &job.turn_keys, 0, 4e9,
+		  "keys of each of the 8 filters asked in turn; 0: an eighth of all" },
 		{ "fpr_queries", BENCH_INTEGER, &job.fpr_queries, 1, 1e11,
 		  "lookups that measure the false-positive rate" },
 		{ "offsets", BENCH_LIST, &job.offsets, 0, 63,

@@ -76,6 +76,8 @@ struct job {
 	const char *pages;    /* "small" or "huge" */
 	struct bench_list offsets; /* of winnow's block from a cache line */
 	uint64_t rounds;      /* slices of each filter, in each row */
+	uint64_t places;      /* in memory, one after the other, for as many parts of the rounds */
+	uint64_t turn_keys;   /* of each filter asked in turn; 0: num by their number */
 	bool busy;
 	FILE *csv;            /* may be NULL */
 

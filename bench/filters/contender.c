@@ -35,7 +35,6 @@ static void add_winnow(const struct job *job, struct contender_list *list)
 		.name = "winnow",
 		.type = &contender_winnow,
 		.config = parse(job->filter),
-		.is_line_filter = true,
 		.is_mainly = true,
 	};
 }
@@ -53,7 +52,7 @@ static void add_bloom(const struct job *job, struct contender_list *list, const 
 	else
 		snprintf(contender->name, sizeof(contender->name), "Bloom, equal bits");
 	contender->bits = bits;
-	contender->is_line_filter = contender->is_mainly = true;
+	contender->is_mainly = true;
 }
 
 static void add_ribbon(const struct job *job, struct contender_list *list)
@@ -88,7 +87,6 @@ static void add_slots(const struct job *job, struct contender_list *list)
 		 (unsigned long long)job->remainder_bits, job->load);
 	strcpy(contender->name, "winnow, slots");
 	contender->config = parse(text);
-	contender->is_line_filter = true;
 }
 
 void contenders_init(const struct job *job, struct contender_list *list)

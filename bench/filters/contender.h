@@ -30,6 +30,8 @@ struct contender_type {
 	void *(*open)(const struct job *job, const struct made *made, const void *bytes);
 	void (*close)(void *filter);
 	bool (*query)(const struct job *job, const void *filter, const struct bench_key *key);
+	void (*batch)(const struct job *job, const void *filter, const struct bench_key *keys,
+		      bool *answersp);
 	/* job->queries lookups: nanoseconds a lookup (LOOP_FPR: the rate). NAN: cannot do. */
 	double (*time)(const struct job *job, enum loop loop, const void *filter,
 		       const struct bench_key *keys);
@@ -48,7 +50,6 @@ struct contender {
 	struct wn_config *config; /* winnow: NULL: the library's default */
 	double bits;              /* Bloom, Ribbon */
 	unsigned width;           /* binary fuse */
-	bool is_line_filter;      /* it matters how it lies to cache lines */
 	bool is_mainly;           /* what requirements are about: asked at all offsets, in turn */
 	struct made made;
 	double fpr;
@@ -92,9 +93,11 @@ ALWAYS_INLINE double time_turns(const struct job *job, turn_fn *turn, void *cons
 	return per(start, bench_now(), job->queries) / TURN;
 }
 
+#define MAX_CONTENDERS 8
+
 /* The list of a run, winnow first; those that --against names, in a fixed order. */
 struct contender_list {
-	struct contender all[8];
+	struct contender all[MAX_CONTENDERS];
 	size_t count;
 };
 

@@ -90,6 +90,7 @@ const struct contender_type contender_fuse = {
 	.open = open_fuse,
 	.close = free,
 	.query = query_fuse,
+	.batch = batch_fuse,
 	.time = time_fuse,
 	.time_turn = time_turn,
 };

@@ -97,6 +97,7 @@ const struct contender_type contender_bloom = {
 	.open = open_filter,
 	.close = close_filter,
 	.query = query_filter,
+	.batch = batch_filter,
 	.time = time_filter,
 	.time_turn = time_turn,
 };
@@ -107,6 +108,7 @@ const struct contender_type contender_ribbon = {
 	.open = open_filter,
 	.close = close_filter,
 	.query = query_filter,
+	.batch = batch_filter,
 	.time = time_filter,
 	.time_turn = time_turn,
 };

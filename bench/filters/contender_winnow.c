@@ -120,6 +120,7 @@ const struct contender_type contender_winnow = {
 	.open = open_block,
 	.close = close_block,
 	.query = query_block,
+	.batch = batch_block,
 	.time = time_block,
 	.time_turn = time_turn,
 };

@@ -106,11 +106,12 @@ static void run_rounds(const struct job *job, int row, const struct seat *ours,
 	}
 }
 
-/* Each repetition has new memory: which cache lines collide is luck. */
-static size_t rounds_of(const struct job *job, uint64_t repetition)
+/* Each place is new memory: which physical pages it has is luck. At 10 million keys one place of
+ * ten made batches of a Bloom filter 1.6 times as slow as the others did, all the time. */
+static size_t rounds_of(const struct job *job, uint64_t place)
 {
-	return (size_t)(job->rounds * (repetition + 1) / job->repeat -
-			job->rounds * repetition / job->repeat);
+	return (size_t)(job->rounds * (place + 1) / job->places -
+			job->rounds * place / job->places);
 }
 
 static void run_rows(const struct job *job, struct duel *duel, const struct made *ours,
@@ -121,7 +122,7 @@ static void run_rows(const struct job *job, struct duel *duel, const struct made
 	for (int row = 0; row < DUEL_ROWS; row++)
 		if (wanted[row])
 			times[row] = create_times(job);
-	for (uint64_t repetition = 0; repetition < job->repeat; repetition++) {
+	for (uint64_t place = 0; place < job->places; place++) {
 		struct seat our_seat, their_seat;
 
 		seat_take(job, duel->ours, ours, count, duel->our_offset, &our_seat);
@@ -129,7 +130,7 @@ static void run_rows(const struct job *job, struct duel *duel, const struct made
 		for (int row = 0; row < DUEL_ROWS; row++)
 			if (wanted[row])
 				run_rounds(job, row, &our_seat, &their_seat,
-					   rounds_of(job, repetition), &times[row]);
+					   rounds_of(job, place), &times[row]);
 		seat_leave(&our_seat);
 		seat_leave(&their_seat);
 	}

@@ -1,5 +1,6 @@
 /* frozen.c - filters as an SSTable has them: built once, then asked. */
 #include <math.h>
+#include <stdlib.h>
 
 #include "duel.h"
 #include "seat.h"
@@ -51,7 +52,7 @@ static void summarise(struct build_times *times, const struct build_times *ours,
 static void time_builds(const struct job *job, struct results *results)
 {
 	const size_t count = results->list.count;
-	struct build_times times[sizeof(results->builds) / sizeof(results->builds[0])];
+	struct build_times times[MAX_CONTENDERS];
 
 	for (uint64_t repetition = 0; repetition < job->repeat; repetition++) {
 		fprintf(stderr, "%zu keys: all builds, %llu of %llu\n", job->num,
@@ -83,9 +84,14 @@ static void check_keys(const struct job *job, const struct contender *contender,
 {
 	const size_t step = job->num > MAX_CHECKED ? job->num / MAX_CHECKED : 1;
 
-	for (size_t i = 0; i < job->num; i += step)
-		if (!contender->type->query(job, filter, &job->keys[i]))
-			bench_die("%s: key %zu was denied", contender->name, i);
+	for (size_t i = 0; i + BATCH <= job->num; i += step * BATCH) {
+		bool answers[BATCH];
+
+		contender->type->batch(job, filter, &job->keys[i], answers);
+		for (size_t j = 0; j < BATCH; j++)
+			if (!answers[j] || !contender->type->query(job, filter, &job->keys[i + j]))
+				bench_die("%s: key %zu was denied", contender->name, i + j);
+	}
 }
 
 static void check_all(const struct job *job, struct contender_list *list)
@@ -94,8 +100,7 @@ static void check_all(const struct job *job, struct contender_list *list)
 		struct contender *contender = &list->all[i];
 		struct seat seat;
 
-		seat_take(job, contender, &contender->made, 1, made_offset(&contender->made),
-			  &seat);
+		seat_take(job, contender, &contender->made, 1, MALLOC_OFFSET, &seat);
 		check_keys(job, contender, seat.filters[0]);
 		contender->fpr = NAN;
 		if (job_has(job, "fpr"))
@@ -120,8 +125,8 @@ static void add_duel(struct results *results, const struct contender *theirs, un
 	};
 }
 
-/* RocksDB's filters lie as RocksDB's builder has laid them; and Bloom filters as winnow's block
- * does, where this is not the same. */
+/* The others lie as malloc() lays them; and Bloom filters as winnow's block does, too, where this
+ * is not the same. */
 static void add_duels(const struct job *job, struct results *results)
 {
 	for (size_t o = 0; o < job->offsets.count; o++) {
@@ -129,33 +134,36 @@ static void add_duels(const struct job *job, struct results *results)
 
 		for (size_t i = 1; i < results->list.count; i++) {
 			const struct contender *theirs = &results->list.all[i];
-			const unsigned usual = made_offset(&theirs->made);
 
-			if (theirs->is_mainly) {
-				add_duel(results, theirs, offset, usual);
-				if (usual != offset)
-					add_duel(results, theirs, offset, offset);
-			} else if (o == 0) {
-				add_duel(results, theirs, offset,
-					 theirs->is_line_filter ? offset : usual);
-			}
+			if (theirs->is_mainly || o == 0)
+				add_duel(results, theirs, offset, MALLOC_OFFSET);
+			if (theirs->is_mainly && offset != MALLOC_OFFSET)
+				add_duel(results, theirs, offset, offset);
 		}
 	}
 }
 
 /* ---- filters in turn -------------------------------------------------------- */
 
-/* Each has its own eighth of the keys. */
-static void make_eighths(const struct job *job, const struct contender *contender,
-			 struct made *made)
+static size_t turn_keys(const struct job *job)
 {
-	const size_t count = job->num / TURN;
-
-	for (size_t i = 0; i < TURN; i++)
-		contender->type->make(job, contender, job->keys + i * count, count, &made[i]);
+	return job->turn_keys > 0 ? job->turn_keys : job->num / TURN;
 }
 
-static void unmake_eighths(const struct contender *contender, struct made *made)
+/* Each has keys of its own. */
+static void make_turn(const struct job *job, const struct contender *contender, struct made *made)
+{
+	const size_t count = turn_keys(job);
+
+	for (size_t i = 0; i < TURN; i++) {
+		struct bench_key *keys = bench_keys(job->seed, BENCH_STORED, i * count, count);
+
+		contender->type->make(job, contender, keys, count, &made[i]);
+		free(keys);
+	}
+}
+
+static void unmake_turn(const struct contender *contender, struct made *made)
 {
 	for (size_t i = 0; i < TURN; i++)
 		contender->type->unmake(&made[i]);
@@ -166,18 +174,19 @@ static void run_turns(const struct job *job, struct results *results)
 	struct contender_list *list = &results->list;
 	struct made ours[TURN], theirs[TURN];
 
-	make_eighths(job, &list->all[0], ours);
+	make_turn(job, &list->all[0], ours);
 	for (size_t i = 1; i < list->count; i++) {
 		if (!list->all[i].is_mainly)
 			continue;
-		fprintf(stderr, "%zu keys: %d filters of %s\n", job->num, TURN, list->all[i].name);
-		make_eighths(job, &list->all[i], theirs);
+		fprintf(stderr, "%d filters of %zu keys: %s\n", TURN, turn_keys(job),
+			list->all[i].name);
+		make_turn(job, &list->all[i], theirs);
 		for (size_t d = 0; d < results->duel_count; d++)
 			if (results->duels[d].theirs == &list->all[i])
 				duel_turn(job, &results->duels[d], ours, theirs);
-		unmake_eighths(&list->all[i], theirs);
+		unmake_turn(&list->all[i], theirs);
 	}
-	unmake_eighths(&list->all[0], ours);
+	unmake_turn(&list->all[0], ours);
 }
 
 /* ---- all -------------------------------------------------------------------- */
@@ -197,7 +206,7 @@ static void run_all(const struct job *job, struct results *results)
 	add_duels(job, results);
 	for (size_t i = 0; i < results->duel_count; i++)
 		duel_lookups(job, &results->duels[i]);
-	if (job_has(job, "turn") && job->num >= TURN)
+	if (job_has(job, "turn") && turn_keys(job) > 0)
 		run_turns(job, results);
 }
 

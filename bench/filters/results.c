@@ -42,26 +42,64 @@ static void print_duel(const struct job *job, const struct duel *duel)
 			print_cell(duel_row_names[row], &duel->rows[row]);
 }
 
-static void print_space(const struct job *job, const struct results *results)
+static void print_number(double value, int decimals)
 {
-	printf("\n%-28s %12s %20s\n", "space", "bits per key", "false-positive rate");
-	for (size_t i = 0; i < results->list.count; i++) {
-		const struct contender *contender = &results->list.all[i];
-
-		printf("%-28s %12.3f", contender->name, contender_bits(job, contender));
-		if (isnan(contender->fpr))
-			printf(" %20s\n", "-");
-		else
-			printf(" %20.6f\n", contender->fpr);
-	}
+	if (isnan(value))
+		printf(" %10s", "-");
+	else
+		printf(" %10.*f", decimals, value);
 }
 
-static void print_builds(const struct results *results)
+static const struct duel *first_duel(const struct results *results, const struct contender *theirs)
+{
+	for (size_t i = 0; i < results->duel_count; i++)
+		if (results->duels[i].theirs == theirs)
+			return &results->duels[i];
+	return NULL;
+}
+
+static const enum duel_row summary_rows[] = {
+	DUEL_NEGATIVE, DUEL_POSITIVE, DUEL_BATCH_NEGATIVE, DUEL_BATCH_POSITIVE
+};
+
+/* A filter on a line: what it takes, and how much of its time winnow's takes. */
+static void print_summary_line(const struct job *job, const struct results *results, size_t at)
+{
+	const struct contender *contender = &results->list.all[at];
+	const struct duel *duel = first_duel(results, contender);
+	const struct build_result *build = &results->builds[at];
+
+	printf("%-28s", contender->name);
+	print_number(contender_bits(job, contender), 3);
+	print_number(contender->fpr, 6);
+	if (at == 0) {
+		putchar('\n');
+		return;
+	}
+	print_number(build->measured ? build->total.ratio.median : NAN, 2);
+	for (size_t i = 0; i < sizeof(summary_rows) / sizeof(summary_rows[0]); i++) {
+		const struct duel_cell *cell = &duel->rows[summary_rows[i]];
+
+		print_number(cell->measured ? cell->ratio.median : NAN, 2);
+	}
+	putchar('\n');
+}
+
+static void print_summary(const struct job *job, const struct results *results)
+{
+	printf("\n%-28s %10s %10s   ratios, winnow : the other\n%-28s %10s %10s %10s %10s %10s "
+	       "%10s %10s\n", "", "bits", "false", "space", "a key", "positives", "build",
+	       "negative", "positive", "batch neg.", "batch pos.");
+	for (size_t i = 0; i < results->list.count; i++)
+		print_summary_line(job, results, i);
+}
+
+static void print_builds(const struct job *job, const struct results *results)
 {
 	if (!results->builds[0].measured)
 		return;
-	printf("\n%-28s  %-25s %-14s %-13s winnow's : its\n", "build from keys, ns a key: of",
-	       "all, quartiles", "adding keys", "making");
+	printf("\n%zu keys, ns: quartiles   %-25s %-14s %-13s winnow's : its\n", job->num,
+	       "build from keys", "adding keys", "making");
 	for (size_t i = 0; i < results->list.count; i++) {
 		const struct build_result *build = &results->builds[i];
 
@@ -77,8 +115,8 @@ void results_print(const struct job *job, const struct results *results)
 {
 	for (size_t i = 0; i < results->duel_count; i++)
 		print_duel(job, &results->duels[i]);
-	print_space(job, results);
-	print_builds(results);
+	print_builds(job, results);
+	print_summary(job, results);
 }
 
 /* ---- comma-separated values ------------------------------------------------ */

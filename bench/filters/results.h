@@ -37,7 +37,7 @@ struct results {
 	struct contender_list list;
 	struct duel duels[MAX_DUELS];
 	size_t duel_count;
-	struct build_result builds[8]; /* as in the list */
+	struct build_result builds[MAX_CONTENDERS]; /* as in the list */
 };
 
 void results_print(const struct job *job, const struct results *results);

@@ -8,11 +8,6 @@
 #define LINE ((size_t)64)
 #define HUGE ((size_t)2 << 20)
 
-unsigned made_offset(const struct made *made)
-{
-	return (unsigned)((uintptr_t)made->bytes & (LINE - 1));
-}
-
 static size_t round_up(size_t size, size_t unit)
 {
 	return (size + unit - 1) & ~(unit - 1);
