@@ -174,10 +174,10 @@ static void print_setting(const struct job *job)
 		printf("RocksDB %s: Bloom of %.2f bits a key, Ribbon equivalent to %.2f Bloom "
 		       "bits\n", rf_version(), job->bloom_bits, job->ribbon_bits);
 	printf("%d-byte keys, hashing included, one thread%s\n"
-	       "Lookups: %llu rounds of %d in turns, %llu places in memory; builds: %llu\n"
+	       "Lookups: %llu rounds of %llu in turns, %llu places in memory; builds: %llu\n"
 	       "All filters in %s pages; in parentheses: bytes off a cache line\n",
 	       BENCH_KEY_SIZE, job->busy ? ", beside processes that spin" : "",
-	       (unsigned long long)job->rounds, SLICE, (unsigned long long)job->places,
+	       (unsigned long long)job->rounds, (unsigned long long)job->slice, (unsigned long long)job->places,
 	       (unsigned long long)job->repeat, job->pages);
 }
 
@@ -196,6 +196,9 @@ static void check_options(struct job *job)
 	bench_check_words("against", job->against, FILTERS);
 	check_word("pages", job->pages, "small,huge");
 	check_word("path", job->path, PATHS);
+	job->slice -= job->slice % SLICE_UNIT;
+	if (job->slice > job->queries)
+		bench_die("--slice: more than --queries");
 	job->with_rocksdb = rf_check(message, sizeof(message));
 	if (!job->with_rocksdb)
 		printf("Without RocksDB's filters: %s.\n", message);
@@ -225,7 +228,7 @@ int main(int argc, char **argv)
 		.repeat = 5, .queries = 2000000, .fpr_queries = 10000000, .adapts = 20000,
 		.remainder_bits = 9, .seed = 1, .load = 0.95,
 		.bloom_bits = 13.5, .ribbon_bits = 13.86,
-		.pages = "small", .rounds = 240, .places = 8,
+		.pages = "small", .slice = 4096, .rounds = 320, .places = 16,
 		.offsets = { .values = { 0, 16 }, .count = 2 },
 	};
 	struct bench_list nums = { .values = { 1000000, 10000000 }, .count = 2 };
@@ -236,12 +239,14 @@ int main(int argc, char **argv)
 		{ "filter", BENCH_TEXT, &job.filter, 0, 0, "options string of winnow's block" },
 		{ "against", BENCH_TEXT, &job.against, 0, 0, "filters beside it, of " FILTERS },
 		{ "repeat", BENCH_INTEGER, &job.repeat, 1, REPORT_MAX_REPEAT,
-		  "builds of each filter; repetitions of the living filter's parts" },
+		  "builds of each filter, small ones more often; repetitions of the living filter" },
 		{ "rounds", BENCH_INTEGER, &job.rounds, 1, 1e6,
 		  "of lookups in turns, over all places" },
 		{ "places", BENCH_INTEGER, &job.places, 1, 1e4,
 		  "in memory that filters are copied to, one after the other" },
-		{ "queries", BENCH_INTEGER, &job.queries, SLICE, 1e9,
+		{ "slice", BENCH_INTEGER, &job.slice, SLICE_UNIT, 1e6,
+		  "lookups until it is the other's turn" },
+		{ "queries", BENCH_INTEGER, &job.queries, SLICE_UNIT, 1e9,
 		  "different keys to look up; the living filter: lookups a repetition" },
 		{ "turn_keys", BENCH_INTEGER, &job.turn_keys, 0, 4e9,
 		  "keys of each of the 8 filters asked in turn; 0: an eighth of all" },

@@ -75,6 +75,7 @@ struct job {
 	const char *path;     /* of the processor, for blocks in lines; NULL: the fastest */
 	const char *pages;    /* "small" or "huge" */
 	struct bench_list offsets; /* of winnow's block from a cache line */
+	uint64_t slice;       /* lookups that a filter is asked before the other has its turn */
 	uint64_t rounds;      /* slices of each filter, in each row */
 	uint64_t places;      /* in memory, one after the other, for as many parts of the rounds */
 	uint64_t turn_keys;   /* of each filter asked in turn; 0: num by their number */

@@ -4,8 +4,8 @@
 
 #include "results.h"
 
-/* Keys a slice. */
-#define SLICE 4096
+/* Keys a slice are a multiple of this: of batches, and of filters in turn. */
+#define SLICE_UNIT (BATCH * TURN)
 
 /* Fill in the rows of parts "lookup" and "batch". */
 void duel_lookups(const struct job *job, struct duel *duel);

@@ -26,11 +26,20 @@ struct build_times {
 };
 
 /* Who begins changes from repetition to repetition, and so does the direction. */
-static size_t turn_of(size_t at, uint64_t repetition, size_t count)
+static size_t turn_of(size_t at, size_t repetition, size_t count)
 {
 	const size_t step = repetition % 2 == 0 ? at : count - 1 - at;
 
 	return (step + repetition / 2) % count;
+}
+
+/* Small filters more often: the same number of keys takes about the same time. */
+static size_t builds_of(const struct job *job)
+{
+	const size_t times = job->num < 10000000 ? 10000000 / job->num : 1;
+	const size_t builds = job->repeat * times;
+
+	return builds < REPORT_MAX_REPEAT ? builds : REPORT_MAX_REPEAT;
 }
 
 static void summarise(struct build_times *times, const struct build_times *ours, size_t count,
@@ -51,12 +60,12 @@ static void summarise(struct build_times *times, const struct build_times *ours,
 
 static void time_builds(const struct job *job, struct results *results)
 {
-	const size_t count = results->list.count;
+	const size_t count = results->list.count, builds = builds_of(job);
 	struct build_times times[MAX_CONTENDERS];
 
-	for (uint64_t repetition = 0; repetition < job->repeat; repetition++) {
-		fprintf(stderr, "%zu keys: all builds, %llu of %llu\n", job->num,
-			(unsigned long long)repetition + 1, (unsigned long long)job->repeat);
+	for (size_t repetition = 0; repetition < builds; repetition++) {
+		fprintf(stderr, "%zu keys: all builds, %zu of %zu\n", job->num, repetition + 1,
+			builds);
 		for (size_t i = 0; i < count; i++) {
 			const size_t at = turn_of(i, repetition, count);
 			const struct contender *contender = &results->list.all[at];
@@ -70,7 +79,7 @@ static void time_builds(const struct job *job, struct results *results)
 		}
 	}
 	for (size_t i = 0; i < count; i++)
-		summarise(&times[i], &times[0], job->repeat, &results->builds[i]);
+		summarise(&times[i], &times[0], builds, &results->builds[i]);
 }
 
 /* ---- checking ------------------------------------------------------------- */
