@@ -177,8 +177,8 @@ static void print_setting(const struct job *job)
 	       "Lookups: %llu rounds of %llu in turns, %llu places in memory; builds: %llu\n"
 	       "All filters in %s pages; in parentheses: bytes off a cache line\n",
 	       BENCH_KEY_SIZE, job->busy ? ", beside processes that spin" : "",
-	       (unsigned long long)job->rounds, (unsigned long long)job->slice, (unsigned long long)job->places,
-	       (unsigned long long)job->repeat, job->pages);
+	       (unsigned long long)job->rounds, (unsigned long long)job->slice,
+	       (unsigned long long)job->places, (unsigned long long)job->repeat, job->pages);
 }
 
 static void check_word(const char *option, const char *word, const char *allowed)
@@ -239,7 +239,7 @@ int main(int argc, char **argv)
 		{ "filter", BENCH_TEXT, &job.filter, 0, 0, "options string of winnow's block" },
 		{ "against", BENCH_TEXT, &job.against, 0, 0, "filters beside it, of " FILTERS },
 		{ "repeat", BENCH_INTEGER, &job.repeat, 1, REPORT_MAX_REPEAT,
-		  "builds of each filter, small ones more often; repetitions of the living filter" },
+		  "builds of each filter, small ones more often; of the living filter: all" },
 		{ "rounds", BENCH_INTEGER, &job.rounds, 1, 1e6,
 		  "of lookups in turns, over all places" },
 		{ "places", BENCH_INTEGER, &job.places, 1, 1e4,

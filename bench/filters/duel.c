@@ -135,8 +135,8 @@ static void warm_up(const struct job *job, struct session *session)
 		   lookups / job->slice + 1, NULL);
 }
 
-/* Each place is new memory, which lies at other addresses: at 10 million keys RocksDB's batches of a
- * Bloom filter take 16 ns a key in one place and 29 in the next, for as long as they stay there. */
+/* Each place is new memory: at 10 million keys RocksDB's batches of a Bloom filter take 16 ns a key
+ * in one place and 29 in the next, for as long as they stay there. */
 static size_t rounds_of(const struct job *job, uint64_t place)
 {
 	return (size_t)(job->rounds * (place + 1) / job->places -
