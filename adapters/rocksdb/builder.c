@@ -36,6 +36,9 @@ static void begin_table(struct builder *builder)
 	wn__learn_release(learn);
 }
 
+/* RocksDB frees blocks itself. */
+static const struct wn__block_memory block_memory = {wn__shim_new, wn__shim_delete};
+
 void *wn__builder_create(void *shared, bool verify)
 {
 	struct wn__policy *policy = shared;
@@ -46,6 +49,7 @@ void *wn__builder_create(void *shared, bool verify)
 		wn__policy_count(policy, filters_given_up, 1);
 		return NULL;
 	}
+	wn__builder_use_memory(builder->keys, &block_memory);
 	builder->policy = wn__policy_hold(policy);
 	begin_table(builder);
 	builder->verify = verify;
@@ -117,19 +121,9 @@ size_t wn__builder_count(const void *given)
 
 static void count_filter(const struct builder *builder, size_t size)
 {
-	size_t keys;
-
-	wn_builder_uppers(builder->keys, &keys);
 	wn__policy_count(builder->policy, filters_built, 1);
-	wn__policy_count(builder->policy, filter_keys, keys);
+	wn__policy_count(builder->policy, filter_keys, wn__builder_info(builder->keys)->key_count);
 	wn__policy_count(builder->policy, filter_bytes, size);
-}
-
-void wn__builder_give_up(void *given)
-{
-	const struct builder *builder = given;
-
-	wn__policy_count(builder->policy, filters_given_up, 1);
 }
 
 void wn__builder_finish(void *given, void **blockp, size_t *sizep)
@@ -142,10 +136,10 @@ void wn__builder_finish(void *given, void **blockp, size_t *sizep)
 		empty_builder(builder);
 	wn__new_table_carry_over(builder->table, builder->keys);
 	if (builder->failed || wn_builder_finish(builder->keys, blockp, sizep)) {
-		wn__builder_give_up(builder);
+		wn__policy_count(builder->policy, filters_given_up, 1);
 	} else {
 		count_filter(builder, *sizep);
-		wn__new_table_built(builder->table, *blockp, *sizep, builder->keys);
+		wn__new_table_built(builder->table, builder->keys, builder->verify);
 	}
 	if (builder->verify && *blockp)
 		builder->finished = true;

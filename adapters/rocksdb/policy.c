@@ -260,7 +260,6 @@ static const struct wn__policy_calls calls = {
 	.add_with_prefix = wn__builder_add_with_prefix,
 	.count = wn__builder_count,
 	.finish = wn__builder_finish,
-	.give_up = wn__builder_give_up,
 	.verify = wn__builder_verify,
 	.keys_for_space = wn__builder_keys_for_space,
 	.space_for_keys = wn__builder_space_for_keys,

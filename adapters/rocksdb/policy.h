@@ -112,7 +112,6 @@ void wn__builder_add(void *builder, struct wn__bytes key);
 void wn__builder_add_with_prefix(void *builder, struct wn__bytes key, struct wn__bytes prefix);
 size_t wn__builder_count(const void *builder);
 void wn__builder_finish(void *builder, void **blockp, size_t *sizep);
-void wn__builder_give_up(void *builder);
 bool wn__builder_verify(void *builder, struct wn__bytes block);
 size_t wn__builder_keys_for_space(const void *builder, size_t bytes);
 size_t wn__builder_space_for_keys(const void *builder, size_t keys);

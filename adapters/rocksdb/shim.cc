@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <new>
@@ -132,19 +131,14 @@ public:
 #endif
 
 private:
-	/* RocksDB frees with delete[] what was made with malloc(): hence the copy. */
-	rocks::Slice hand_over(void *block, size_t size, std::unique_ptr<const char[]> *ownerp)
+	static rocks::Slice hand_over(void *block, size_t size,
+				      std::unique_ptr<const char[]> *ownerp)
 	{
-		char *copy = block != nullptr ? new (std::nothrow) char[size] : nullptr;
+		const char *bytes = static_cast<const char *>(block);
 
-		if (copy != nullptr)
-			memcpy(copy, block, size);
-		else if (block != nullptr)
-			calls_->give_up(builder_);
-		free(block);
-		ownerp->reset(copy);
-		return copy != nullptr ? rocks::Slice(copy, size) :
-					 rocks::Slice(maybe_block, sizeof(maybe_block));
+		ownerp->reset(bytes);
+		return bytes != nullptr ? rocks::Slice(bytes, size) :
+					  rocks::Slice(maybe_block, sizeof(maybe_block));
 	}
 
 	const struct wn__policy_calls *const calls_;
@@ -288,6 +282,16 @@ const rocks::FilterPolicy *make_by_id(wn__make_policy_fn *make, const std::strin
 }
 
 } // namespace
+
+void *wn__shim_new(size_t size)
+{
+	return new (std::nothrow) char[size];
+}
+
+void wn__shim_delete(void *memory)
+{
+	delete[] static_cast<char *>(memory);
+}
 
 bool wn__shim_fits(void)
 {

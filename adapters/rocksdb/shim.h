@@ -36,11 +36,9 @@ struct wn__policy_calls {
 	/* A key and its prefix, which come in order: either may be the same as before. */
 	void (*add_with_prefix)(void *builder, struct wn__bytes key, struct wn__bytes prefix);
 	size_t (*count)(const void *builder);
-	/* Make the block and empty the builder. *blockp is to be free()d; NULL: there is
-	 * none, and RocksDB is given one that says "maybe" to everything. */
+	/* Make the block, in memory from wn__shim_new(), and empty the builder. *blockp is
+	 * taken; NULL: there is none, and RocksDB is given one that says "maybe" to everything. */
 	void (*finish)(void *builder, void **blockp, size_t *sizep);
-	/* The block could not be handed over after all. */
-	void (*give_up)(void *builder);
 	/* Does the block that finish() made hold every key? Asked before the next key. */
 	bool (*verify)(void *builder, struct wn__bytes block);
 	size_t (*keys_for_space)(const void *builder, size_t bytes);
@@ -50,6 +48,10 @@ struct wn__policy_calls {
 	/* Not winnow's block: RocksDB's own reader is to read it. */
 	bool (*is_foreign)(void *policy, struct wn__bytes block);
 };
+
+/* Memory for blocks, which RocksDB frees with delete[]. NULL: there is none. */
+void *wn__shim_new(size_t size);
+void wn__shim_delete(void *memory);
 
 /* ---- readers (reader.c) -------------------------------------------------- */
 

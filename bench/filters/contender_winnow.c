@@ -22,7 +22,7 @@ static void make(const struct job *job, const struct contender *contender,
 	added = bench_now();
 	bench_ok(wn_builder_finish(builder, &madep->own, &madep->size), "finishing the block");
 	/* What the reverse map is written from. */
-	if (wn_builder_hashes(builder, &kept) == NULL || kept != count)
+	if (wn_builder_uppers(builder, &kept) == NULL || kept != count)
 		bench_die("the builder did not keep %zu hashes", count);
 	wn_builder_destroy(builder);
 	madep->bytes = madep->own;

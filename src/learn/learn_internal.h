@@ -122,15 +122,14 @@ int wn__worker_adopt(struct wn__learn *learn, struct wn__map *map);
 int wn__worker_start(struct wn__learn *learn);
 void wn__worker_stop(struct wn__learn *learn);
 
-/* From any thread, the host's too; never waits for long. The hashes are copied. */
-void wn__worker_put(struct wn__learn *learn, const struct wn__keylist *list,
-		    const uint64_t *uppers);
+/* From any thread, the host's too; never waits for long. The upper halves are taken, to be
+ * free()d; NULL: there was no memory for them. */
+void wn__worker_put(struct wn__learn *learn, const struct wn__keylist *list, uint64_t *uppers);
 /* The same for a table with many filters, whose ids begin alike (block_build.h): its key lists
  * wait for each other and are stored together, when the table is at its end, when they have
  * become many, or when the worker is drained or stopped. Meanwhile they can be learned from. The
  * end is told with the id of any of them. */
-void wn__worker_hold(struct wn__learn *learn, const struct wn__keylist *list,
-		     const uint64_t *uppers);
+void wn__worker_hold(struct wn__learn *learn, const struct wn__keylist *list, uint64_t *uppers);
 void wn__worker_end_table(struct wn__learn *learn, const unsigned char *id);
 void wn__worker_retire(struct wn__learn *learn, uint64_t owner);
 void wn__worker_report(struct wn__learn *learn, const struct wn__positive *positive);

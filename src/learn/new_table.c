@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "kinds/block_build.h"
 #include "learn_internal.h"
 #include "new_table.h"
 
@@ -52,23 +53,31 @@ void wn__new_table_carry_over(struct wn__new_table *table, struct wn_builder *bu
 	wn__count(&table->learn->metrics, carried_over, added);
 }
 
-void wn__new_table_built(struct wn__new_table *table, const void *block, size_t size,
-			 const struct wn_builder *builder)
+static uint64_t *copy_uppers(const struct wn_builder *builder)
 {
-	struct wn_block_info info;
-	struct wn__keylist list;
-	size_t keys;
-	const uint64_t *uppers = wn_builder_uppers(builder, &keys);
+	size_t count;
+	const uint64_t *uppers = wn_builder_uppers(builder, &count);
+	uint64_t *copy = wn__alloc(count * sizeof(*copy));
 
-	if (!table || wn_block_read(block, size, WN_CHECK_HEADER, &info, NULL) ||
-	    wn__keylist_of_block(&info, &list) || list.key_count != keys)
+	if (copy && count)
+		memcpy(copy, uppers, count * sizeof(*copy));
+	return copy;
+}
+
+void wn__new_table_built(struct wn__new_table *table, struct wn_builder *builder, bool keep)
+{
+	const struct wn_block_info *info = wn__builder_info(builder);
+	struct wn__keylist list;
+
+	if (!table || !info || wn__keylist_of_block(info, &list))
 		return;
 	list.owner = table->number;
 	if (!list.owner) {
 		wn__count(&table->learn->metrics, key_lists_lost, 1);
 		return;
 	}
-	wn__worker_hold(table->learn, &list, uppers);
+	wn__worker_hold(table->learn, &list,
+			keep ? copy_uppers(builder) : wn__builder_take_uppers(builder));
 	memcpy(table->last_id, list.id, sizeof(table->last_id));
 	table->handed_over = true;
 }

@@ -21,9 +21,8 @@ void wn__new_table_begin(struct wn__learn *learn, uint64_t number, struct wn__ne
 #define WN__MIN_CARRIED 1024
 void wn__new_table_carry_over(struct wn__new_table *table, struct wn_builder *builder);
 
-/* The builder has made this block; a table may have many. */
-void wn__new_table_built(struct wn__new_table *table, const void *block, size_t size,
-			 const struct wn_builder *builder);
+/* The builder has made a block; a table may have many. `keep`: leave the builder its keys. */
+void wn__new_table_built(struct wn__new_table *table, struct wn_builder *builder, bool keep);
 
 /* No more filters come. */
 void wn__new_table_end(struct wn__new_table *table);

@@ -193,21 +193,6 @@ int wn__worker_lookup(struct wn__learn *learn, const struct wn__keylist *list, u
 
 /* ---- jobs come ---------------------------------------------------------- */
 
-static struct wn__waiting *copy_list(const struct wn__keylist *list, const uint64_t *uppers)
-{
-	struct wn__waiting *waiting = wn__calloc(1, sizeof(*waiting));
-
-	if (!waiting)
-		return NULL;
-	waiting->list = *list;
-	waiting->uppers = wn__alloc(list->key_count * sizeof(*uppers));
-	if (!waiting->uppers) {
-		free(waiting);
-		return NULL;
-	}
-	memcpy(waiting->uppers, uppers, list->key_count * sizeof(*uppers));
-	return waiting;
-}
 
 /* With the lock held, as the next three: is there room for one more? */
 static bool has_room(const struct wn__learn *learn, const struct wn__waiting *waiting,
@@ -286,30 +271,28 @@ static bool take_list(struct wn__learn *learn, struct wn__waiting *waiting, bool
 	return taken;
 }
 
-static void put_or_lose(struct wn__learn *learn, const struct wn__keylist *list,
-			const uint64_t *uppers, bool hold)
+/* Takes the upper halves; NULL: there was no memory for them. */
+static void put_or_lose(struct wn__learn *learn, const struct wn__keylist *list, uint64_t *uppers,
+			bool hold)
 {
-	struct wn__waiting *waiting;
+	struct wn__waiting *waiting = uppers ? wn__calloc(1, sizeof(*waiting)) : NULL;
 
-	if (list->key_count == 0)
-		return;
-	waiting = copy_list(list, uppers);
-	if (waiting && take_list(learn, waiting, hold))
-		return;
 	if (waiting)
-		free(waiting->uppers);
+		*waiting = (struct wn__waiting){.list = *list, .uppers = uppers};
+	if (waiting && list->key_count > 0 && take_list(learn, waiting, hold))
+		return;
+	free(uppers);
 	free(waiting);
-	wn__count(&learn->metrics, key_lists_lost, 1);
+	if (list->key_count > 0)
+		wn__count(&learn->metrics, key_lists_lost, 1);
 }
 
-void wn__worker_put(struct wn__learn *learn, const struct wn__keylist *list,
-		    const uint64_t *uppers)
+void wn__worker_put(struct wn__learn *learn, const struct wn__keylist *list, uint64_t *uppers)
 {
 	put_or_lose(learn, list, uppers, false);
 }
 
-void wn__worker_hold(struct wn__learn *learn, const struct wn__keylist *list,
-		     const uint64_t *uppers)
+void wn__worker_hold(struct wn__learn *learn, const struct wn__keylist *list, uint64_t *uppers)
 {
 	put_or_lose(learn, list, uppers, true);
 }

@@ -316,13 +316,8 @@ static void hand_over(struct wn__small_table *table, const unsigned char *id)
 		.owner = table->number,
 	};
 
-	if (!uppers) {
-		wn__count(&table->learn->metrics, key_lists_lost, 1);
-		return;
-	}
 	memcpy(list.id, id, sizeof(list.id));
 	wn__worker_put(table->learn, &list, uppers);
-	free(uppers);
 }
 
 void wn__small_table_end(struct wn__small_table *table)

@@ -150,7 +150,7 @@ static void build_partitions(struct host *host, struct building *building, unsig
 
 	for (unsigned i = 0; i < count; i++) {
 		struct wn_block_info info;
-		size_t size, keys;
+		size_t size;
 		void *block;
 
 		for (unsigned k = 0; k < 8; k++) {
@@ -162,7 +162,7 @@ static void build_partitions(struct host *host, struct building *building, unsig
 		expect(wn__keylist_of_block(&info, &building->last) == 0);
 		building->last.owner = owner;
 		wn__worker_hold(host->learn, &building->last,
-				wn_builder_uppers(building->builder, &keys));
+				wn__builder_take_uppers(building->builder));
 		wn_builder_reset(building->builder);
 		free(block);
 	}

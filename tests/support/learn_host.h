@@ -10,6 +10,7 @@
 
 #include "base/sort.h"
 #include "common.h"
+#include "kinds/block_build.h"
 #include "learn/learn_internal.h"
 #include "learn/new_table.h"
 
@@ -84,7 +85,7 @@ static inline struct table table_build(struct host *host, uint64_t first, uint64
 	struct table table = {.first = first};
 	struct wn_builder *builder;
 	struct wn_block_info info;
-	size_t size, count;
+	size_t size;
 
 	ck_assert_int_eq(wn_builder_create(host->config, host->secret, &builder), 0);
 	for (uint64_t i = 0; i < KEYS; i++)
@@ -94,7 +95,7 @@ static inline struct table table_build(struct host *host, uint64_t first, uint64
 	ck_assert_int_eq(wn_block_read(table.block, size, WN_CHECK_HEADER, &info, NULL), 0);
 	ck_assert_int_eq(wn__keylist_of_block(&info, &table.list), 0);
 	table.list.owner = owner;
-	wn__worker_put(host->learn, &table.list, wn_builder_uppers(builder, &count));
+	wn__worker_put(host->learn, &table.list, wn__builder_take_uppers(builder));
 	ck_assert_int_eq(wn_filter_open(table.block, size, WN_CHECK_ALL, host->secret,
 					&table.filter, NULL), 0);
 	ck_assert_int_eq(wn__filter_lessons(host->learn->registry, table.filter, &table.lessons),
@@ -113,7 +114,6 @@ static inline void table_put(struct host *host, const struct wn__keylist *list)
 	qsort(uppers, KEYS, sizeof(*uppers), wn__compare_numbers);
 	wn__worker_put(host->learn, list, uppers);
 	wn__learn_drain(host->learn);
-	free(uppers);
 }
 
 static inline void table_free(struct table *table)

@@ -185,7 +185,7 @@ static int build_winnow(struct engine *engine, struct table *table, bool all)
 	if (!err)
 		err = wn_builder_finish(builder, &table->block, &size);
 	if (!err)
-		wn__new_table_built(learning, table->block, size, builder);
+		wn__new_table_built(learning, builder, false);
 	wn__new_table_end(learning);
 	if (!err)
 		err = wn__filter_reader_open(table->block, size, engine->secret,
