@@ -160,6 +160,30 @@ START_TEST(keys_that_are_too_long_are_not_kept)
 }
 END_TEST
 
+/* Keys of every size, whatever longer key was in their place before. */
+START_TEST(keys_are_kept_byte_by_byte)
+{
+	struct wn__missing *missing = make(64);
+	struct wn__missing_list *list;
+	char key[WN__MISSING_MAX_SIZE];
+
+	for (size_t i = 0; i < sizeof(key); i++)
+		key[i] = (char)(0xf0 - i);
+	for (size_t i = 0; i < 64; i++)
+		note(missing, key, sizeof(key));
+	for (size_t size = 0; size <= sizeof(key); size++)
+		note(missing, key, size);
+	list = wn__missing_list(missing, true);
+	ck_assert_uint_eq(list->count, sizeof(key) + 1);
+	for (size_t size = 0; size <= sizeof(key); size++) {
+		ck_assert_uint_eq(list->items[size].size, size);
+		expect(memcmp(list->items[size].key, key, size) == 0);
+	}
+	wn__missing_release(missing, list);
+	wn__missing_destroy(missing);
+}
+END_TEST
+
 /* A place that is read while it is written: any of its bytes may be another key's. The comparator
  * must not see it. */
 START_TEST(torn_entries_are_left_out)
@@ -167,13 +191,13 @@ START_TEST(torn_entries_are_left_out)
 	static const char key[] = "a key";
 	struct wn__missing *missing = make(64);
 	unsigned char *place = (unsigned char *)missing->places[0].words;
-	const size_t times_at = offsetof(struct wn__missing_key, times);
+	const size_t size_at = offsetof(struct wn__missing_key, size);
 	const size_t end = offsetof(struct wn__missing_key, key) + sizeof(key) - 1;
 
 	note(missing, key, sizeof(key) - 1);
 	ck_assert_uint_eq(count_listed(missing), 1);
-	for (size_t bit = 0; bit < 8 * end; bit++) {
-		if (bit / 8 == times_at)
+	for (size_t bit = 0; bit < 8 * sizeof(struct wn__missing_key); bit++) {
+		if (bit / 8 >= end && bit / 8 != size_at)
 			continue;
 		place[bit / 8] ^= (unsigned char)(1 << bit % 8);
 		expect(count_listed(missing) == 0);

@@ -24,6 +24,19 @@
 /* A list is made again only after so many times what making it took. */
 #define PATIENCE 4
 
+/* The words of a place, of which the last has key, size and times. */
+enum {
+	HI_WORD = offsetof(struct wn__missing_key, hash.hi) / 8,
+	LO_WORD = offsetof(struct wn__missing_key, hash.lo) / 8,
+	KEY_WORD = offsetof(struct wn__missing_key, key) / 8,
+	LAST_WORD = WN__MISSING_WORDS - 1
+};
+
+_Static_assert(offsetof(struct wn__missing_key, key) % 8 == 0, "keys begin with a word");
+_Static_assert(offsetof(struct wn__missing_key, size) == 8 * LAST_WORD + 6 &&
+		       offsetof(struct wn__missing_key, times) == 8 * LAST_WORD + 7,
+	       "the last word");
+
 /* This thread's row. */
 static _Thread_local struct {
 	uint64_t number;
@@ -57,24 +70,49 @@ static size_t next_place(struct wn__missing *missing)
 	return row.next++;
 }
 
+/* 1 to 7 bytes, as the first of a word's. */
+static uint64_t load_rest(const unsigned char *at, size_t size)
+{
+	if (size >= 4)
+		return get_le32(at) | (uint64_t)get_le32(at + size - 4) << 8 * (size - 4);
+	return (uint64_t)at[0] | (uint64_t)at[size / 2] << 8 * (size / 2) |
+	       (uint64_t)at[size - 1] << 8 * (size - 1);
+}
+
+static void put_word(struct wn__missing_place *place, size_t at, uint64_t little_endian)
+{
+	uint64_t word;
+
+	put_le64(&word, little_endian);
+	atomic_store_explicit(&place->words[at], word, memory_order_relaxed);
+}
+
+/* From register to ring: an item that is put together in memory, of bytes that are then read as
+ * words, has each word wait for its bytes (132 instructions and a lookup's slowest part). What is
+ * not the key's stays as it was. */
 void wn__missing_note(struct wn__missing *missing, struct wn_hash hash, const void *key,
 		      size_t size)
 {
+	const unsigned char *bytes = key;
+	/* 0 is an empty place. */
+	uint64_t last = (uint64_t)(size + 1) << 48 | UINT64_C(1) << 56, rest = 0;
 	struct wn__missing_place *place;
-	struct wn__missing_key item;
-	uint64_t words[WN__MISSING_WORDS];
+	size_t at = KEY_WORD;
 
 	if (size > WN__MISSING_MAX_SIZE)
 		return;
 	place = &missing->places[next_place(missing)];
-	item.hash = hash;
-	item.size = (uint8_t)(size + 1); /* 0: an empty place */
-	item.times = 1;
-	memcpy(item.key, key, size);
-	memset(item.key + size, 0, WN__MISSING_MAX_SIZE - size);
-	memcpy(words, &item, sizeof(item));
-	for (size_t i = 0; i < WN__MISSING_WORDS; i++)
-		atomic_store_explicit(&place->words[i], words[i], memory_order_relaxed);
+	atomic_store_explicit(&place->words[HI_WORD], hash.hi, memory_order_relaxed);
+	atomic_store_explicit(&place->words[LO_WORD], hash.lo, memory_order_relaxed);
+	for (; size >= 8; size -= 8, bytes += 8)
+		put_word(place, at++, get_le64(bytes));
+	if (size)
+		rest = load_rest(bytes, size);
+	if (at == LAST_WORD)
+		last |= rest;
+	else if (size)
+		put_word(place, at, rest);
+	put_word(place, LAST_WORD, last);
 	/* The next lookup's locks would wait for the line that it writes here. */
 	__builtin_prefetch(place + 1, 1);
 }

@@ -21,9 +21,9 @@
 
 struct wn__missing_key {
 	struct wn_hash hash;
+	char key[WN__MISSING_MAX_SIZE]; /* bytes past the size mean nothing */
 	uint8_t size;
 	uint8_t times; /* in a list: how often it is in the ring, up to 255 */
-	char key[WN__MISSING_MAX_SIZE];
 };
 
 /* In the order of the keys, no two equal; never changes. */
