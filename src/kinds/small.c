@@ -16,8 +16,8 @@
 #include "kind.h"
 #include "small.h"
 
-#define PLAIN_BITS 10 /* of the secret's id, without the size in them */
-#define PLAIN_MASK ((UINT32_C(1) << PLAIN_BITS) - 1)
+/* Bits of the secret's id that have no size in them. */
+#define PLAIN_MASK ((UINT32_C(1) << WN__SMALL_SIZE_SHIFT) - 1)
 #define KIND_SHIFT 20
 
 enum { ID_AT = WN__SMALL_FRONT, SUM_AT = ID_AT + WN_BLOCK_ID_SIZE };
@@ -36,7 +36,8 @@ static void put_le24(unsigned char *bytes, uint32_t value)
 
 static uint32_t size_code(size_t size)
 {
-	return (uint32_t)(size < WN__SMALL_LONG ? size : WN__SMALL_LONG) << PLAIN_BITS;
+	return (uint32_t)(size < WN__SMALL_LONG ? size : WN__SMALL_LONG)
+	       << WN__SMALL_SIZE_SHIFT;
 }
 
 static uint32_t make_front(unsigned kind, size_t size, uint32_t secret_id)

@@ -40,6 +40,7 @@ WN_BEGIN_DECLS
 #define WN__SMALL_FRONT 3
 #define WN__SMALL_SIZE_FIELD 3
 #define WN__SMALL_LONG 1023 /* from this size on a filter has the field */
+#define WN__SMALL_SIZE_SHIFT 10 /* bits of the front in front of the size's */
 #define WN__SMALL_HEADER 27 /* of a table: front, id, digest */
 #define WN__SMALL_LEAST_SIZE 13
 #define WN__SMALL_LAST 0x80
@@ -134,19 +135,23 @@ enum wn__small_claim wn__small_claims(const unsigned char *bytes, size_t size,
 /* The query functions of all kinds for this CPU, by the kind's id; NULL: no such kind. */
 wn__small_query_fn *const *wn__small_queries(void);
 
-/* The query function of a filter that wn__small_claims() would call whole, if it has no header and
- * less than WN__SMALL_LONG bytes: nearly all, in few instructions. NULL: ask wn__small_claims(). */
-WN__INLINE wn__small_query_fn *wn__small_short_query(wn__small_query_fn *const *queries,
+/* The query function of a filter that wn__small_claims() would call whole, if it has no table's
+ * header: nearly all, in few instructions. NULL: ask wn__small_claims(). */
+WN__INLINE wn__small_query_fn *wn__small_quick_query(wn__small_query_fn *const *queries,
 						     const unsigned char *bytes, size_t size,
 						     uint32_t secret_id)
 {
-	uint32_t rest;
+	uint32_t code = (uint32_t)size << WN__SMALL_SIZE_SHIFT, rest;
 
-	if (size < WN__SMALL_LEAST_SIZE || size >= WN__SMALL_LONG ||
-	    bytes[size - 1] < WN__SMALL_LAST)
+	if (size < WN__SMALL_LEAST_SIZE || bytes[size - 1] < WN__SMALL_LAST)
 		return NULL;
-	rest = (get_le32(bytes) ^ (uint32_t)size << 10 ^ (secret_id & WN__SMALL_SECRET_MASK)) &
-	       0xffffff;
+	if (size >= WN__SMALL_LONG) {
+		/* Four bytes are there; the size is in the upper three. */
+		if (get_le32(bytes + WN__SMALL_FRONT - 1) >> 8 != size)
+			return NULL;
+		code = WN__SMALL_LONG << WN__SMALL_SIZE_SHIFT;
+	}
+	rest = (get_le32(bytes) ^ code ^ (secret_id & WN__SMALL_SECRET_MASK)) & 0xffffff;
 	return rest & WN__SMALL_SECRET_MASK ? NULL : queries[rest >> 20];
 }
 

@@ -157,10 +157,15 @@ static void ask_small(const struct wn__small_form *form, const unsigned char *by
 
 static void try_small(const unsigned char *bytes, size_t size)
 {
+	enum wn__small_claim claim;
 	struct wn__small_header header;
 	unsigned kind;
 
-	if (wn__small_claims(bytes, size, secret_id, &kind) != WN__SMALL_WHOLE)
+	claim = wn__small_claims(bytes, size, secret_id, &kind);
+	if ((wn__small_quick_query(wn__small_queries(), bytes, size, secret_id) != NULL) !=
+	    (claim == WN__SMALL_WHOLE && kind != 0))
+		abort();
+	if (claim != WN__SMALL_WHOLE)
 		return;
 	if (kind == 0) {
 		if (!wn__small_get_header(bytes, size, secret_id, &header))

@@ -262,8 +262,7 @@ START_TEST(no_cut_is_whole_whatever_the_bytes)
 			for (unsigned i = 0; i < 3; i++)
 				bytes[cut - 4 + i] = (unsigned char)(cut >> 8 * i);
 			bytes[cut - 1] = 0xff;
-			expect(wn__small_claims(bytes, cut, SMALL_SECRET, &kind) ==
-			       WN__SMALL_DAMAGED);
+			expect(small_claims(bytes, cut, &kind) == WN__SMALL_DAMAGED);
 			memset(bytes + cut - 4, 0xff, 4);
 		}
 		free(bytes);
@@ -308,11 +307,10 @@ START_TEST(unknown_kinds_are_damaged)
 		ck_assert_uint_eq(wn__small_kind(bytes), id);
 		if (id == WN_KIND_AQF || id == WN_KIND_SSCF)
 			continue;
-		expect(wn__small_claims(bytes, sizeof(bytes), SMALL_SECRET, &kind) ==
-		       WN__SMALL_DAMAGED);
+		expect(small_claims(bytes, sizeof(bytes), &kind) == WN__SMALL_DAMAGED);
 		/* Cut off where it looks like LevelDB's own. */
 		bytes[29] = 6;
-		expect(wn__small_claims(bytes, 30, SMALL_SECRET, &kind) == WN__SMALL_DAMAGED);
+		expect(small_claims(bytes, 30, &kind) == WN__SMALL_DAMAGED);
 		expect(!wn__small_queries()[id]);
 	}
 }
@@ -332,13 +330,12 @@ START_TEST(leveldbs_own_filters_are_foreign)
 		for (size_t i = 0; i < sizeof(bytes); i++)
 			bytes[i] = (unsigned char)test_random(&random);
 		bytes[45] = (unsigned char)(1 + round % 30);
-		claim = wn__small_claims(bytes, sizeof(bytes), SMALL_SECRET, &kind);
+		claim = small_claims(bytes, sizeof(bytes), &kind);
 		expect(claim != WN__SMALL_WHOLE);
 		foreign += claim == WN__SMALL_FOREIGN;
 		bytes[45] = (unsigned char)(31 + round % 200);
 		bytes[0] = (unsigned char)(~SMALL_SECRET);
-		expect(wn__small_claims(bytes, sizeof(bytes), SMALL_SECRET, &kind) ==
-		       WN__SMALL_DAMAGED);
+		expect(small_claims(bytes, sizeof(bytes), &kind) == WN__SMALL_DAMAGED);
 	}
 	expect(foreign > rounds - rounds / 800);
 }
@@ -359,8 +356,7 @@ START_TEST(a_header_reads_back_and_has_a_filter_behind_it)
 		small_build(&filter, "aqf", &header);
 		ck_assert_uint_eq(filter.size, size + WN__SMALL_HEADER);
 		ck_assert_mem_eq(filter.bytes + WN__SMALL_HEADER, plain, size);
-		expect(wn__small_claims(filter.bytes, filter.size, SMALL_SECRET, &kind) ==
-		       WN__SMALL_WHOLE);
+		expect(small_claims(filter.bytes, filter.size, &kind) == WN__SMALL_WHOLE);
 		ck_assert_uint_eq(kind, 0);
 		expect(wn__small_get_header(filter.bytes, filter.size, SMALL_SECRET, &read));
 		ck_assert_mem_eq(read.id, header.id, sizeof(read.id));

@@ -73,12 +73,11 @@ WN__INLINE bool wn__aqf_small_open(const unsigned char *bytes, size_t size,
 	smallp->start = wn__small_start(size);
 	smallp->end = size - 1;
 	smallp->remainder_bits = (last & 15) + 1;
+	/* At least 3: there are WN__SMALL_LEAST_SIZE bytes. */
 	smallp->buckets =
 		wn__aqf_small_buckets(smallp->end - smallp->start, smallp->remainder_bits);
-	if (WN__UNLIKELY(smallp->buckets == 0 || (last & 0x70)))
-		return false;
 	smallp->unary_at = smallp->start + wn__aqf_small_directory_size(smallp->buckets);
-	return smallp->unary_at < smallp->end;
+	return !WN__UNLIKELY(last & 0x70);
 }
 
 /* 64 bits from a byte on; the filter's end reads as zeros. */
@@ -96,66 +95,88 @@ bool wn__aqf_small_search(const struct wn__aqf_small *small, struct wn_hash quer
 
 enum wn__aqf_small_answer { WN__AQF_SMALL_NO, WN__AQF_SMALL_MAYBE, WN__AQF_SMALL_UNSURE };
 
+/* From a word's top bit down there are fields of so many bits: the lowest bit of each. */
+WN__INLINE uint64_t wn__aqf_small_fields(unsigned width)
+{
+	static const uint64_t lowest[WN__AQF_SMALL_MAX_REMAINDER + 1] = {
+		0, 0xffffffffffffffff, 0x5555555555555555, 0x2492492492492492,
+		0x1111111111111111, 0x0842108421084210, 0x0410410410410410, 0x0204081020408102,
+		0x0101010101010101, 0x0080402010080402, 0x0040100401004010, 0x0020040080100200,
+		0x0010010010010010, 0x0008004002001000, 0x0004001000400100, 0x0002000400080010,
+		0x0001000100010001
+	};
+
+	return lowest[width];
+}
+
+/* How many keys stand in front of a block of 64 buckets; below 0: the directory does not know. */
+WN__INLINE int32_t wn__aqf_small_before(const struct wn__aqf_small *small, uint32_t block)
+{
+	const unsigned char *directory = small->bytes + small->start;
+	int32_t difference, known = -(int32_t)(block != 0);
+
+	if (WN__UNLIKELY(small->buckets > WN__AQF_SMALL_BYTE_DIRECTORY))
+		return block ? (int32_t)get_le32(directory + 4 * (size_t)(block - 1)) : 0;
+	/* In front of the directory there is a byte, too: no branch for the first block. */
+	difference = (signed char)directory[(ptrdiff_t)block - 1];
+	if (WN__UNLIKELY(difference == WN__AQF_SMALL_UNKNOWN))
+		return -1;
+	__asm__("" : "+r"(known));
+	return (int32_t)block * WN__AQF_SMALL_EXPECTED + (difference & known);
+}
+
+/* Is the remainder among the first `bits` bits of the window, from the top down? All fields are
+ * compared at once. */
+WN__INLINE bool wn__aqf_small_has(uint64_t window, unsigned bits, uint64_t remainder,
+				  unsigned width)
+{
+	uint64_t lowest = wn__aqf_small_fields(width), highest = lowest << (width - 1);
+	uint64_t others = highest - lowest, differ = window ^ remainder * lowest;
+	uint64_t unequal = ((differ & others) + others) | differ;
+
+	return (highest & ~unequal & ~(UINT64_MAX >> bits)) != 0;
+}
+
 /* Quick and straight, and now and then unsure: ask wn__aqf_small_search() then. As in the large
  * filters (query.c), whether the bucket is empty is a toss of a coin, and no branch depends on
- * it. */
+ * it; nor on which of two words it is in. Bytes that are damaged lead no further than those
+ * checked for: a bucket's bit is at most 128 bits behind `at`. */
 WN__INLINE enum wn__aqf_small_answer wn__aqf_small_ask(const struct wn__aqf_small *small,
 						       struct wn_hash query, bool fast)
 {
+	const unsigned char *unary = small->bytes + small->unary_at;
+	const unsigned char *end = small->bytes + small->end;
 	wn__u128 product = (wn__u128)query.hi * small->buckets;
-	uint32_t bucket = (uint32_t)(product >> 64);
+	uint32_t bucket = (uint32_t)(product >> 64), block = bucket / 64;
 	unsigned width = small->remainder_bits;
 	uint64_t remainder = (uint64_t)product >> (64 - width);
-	uint64_t ones = wn__lower_bits(width);
-	uint32_t block = bucket / 64;
-	int64_t before = 0;
-	size_t at, bit, start;
-	uint64_t word, second_word, keys, window;
-	unsigned count, index, shift;
-	int64_t window_at;
-	bool second, found;
+	int32_t before = wn__aqf_small_before(small, block);
+	uint32_t start = 64 * block + (uint32_t)before, at = start / 8, bit, behind;
+	uint64_t word, other_word, other;
+	unsigned count, index, run_bits;
 
-	if (block) {
-		if (WN__UNLIKELY(small->buckets > WN__AQF_SMALL_BYTE_DIRECTORY)) {
-			before = get_le32(small->bytes + small->start + 4 * (block - 1));
-		} else {
-			int difference = (signed char)small->bytes[small->start + block - 1];
-
-			if (WN__UNLIKELY(difference == WN__AQF_SMALL_UNKNOWN))
-				return WN__AQF_SMALL_UNSURE;
-			before = (int64_t)block * WN__AQF_SMALL_EXPECTED + difference;
-		}
-	}
-	start = 8 * small->unary_at + 64 * (size_t)block + (size_t)before;
-	at = start / 8;
-	if (WN__UNLIKELY(at + 24 > small->size))
+	if (WN__UNLIKELY(before < 0 || small->unary_at + at + 24 > small->size))
 		return WN__AQF_SMALL_UNSURE;
 	/* The bucket begins behind the 0 with this number, from the block's own first 0 on. */
 	index = bucket % 64;
-	shift = start % 8;
-	word = ~get_le64(small->bytes + at) >> shift;
-	second_word = ~get_le64(small->bytes + at + 8);
+	word = ~get_le64(unary + at) >> start % 8;
+	other_word = ~get_le64(unary + at + 8);
 	count = wn__popcount(word);
-	second = index >= count;
-	index -= second ? count : 0;
-	word = second ? second_word : word;
-	bit = second ? 8 * at + 64 : start;
-	index = wn__select(word, index & 63, fast);
-	bit += index + 1;
-	if (WN__UNLIKELY(index >= 64 || bit / 8 + 8 > small->size))
+	other = -(uint64_t)(index >= count);
+	__asm__("" : "+r"(other));
+	word ^= (word ^ other_word) & other;
+	index = wn__select(word, (index - (count & (unsigned)other)) & 63, fast);
+	bit = start + index + 1 + ((64 - start % 8) & (unsigned)other);
+	/* A 1 for each of its keys. */
+	run_bits = wn__lowest_bit(~(get_le64(unary + bit / 8) >> bit % 8), fast) * width;
+	/* The remainders, the bucket's first one at the top. */
+	behind = (bit - bucket - 1) * width;
+	if (WN__UNLIKELY(index >= 64 || run_bits > 57 || behind / 8 + 8 > small->end))
 		return WN__AQF_SMALL_UNSURE;
-	keys = get_le64(small->bytes + bit / 8) >> bit % 8;
-	/* Three remainders at once: more keys than that are rare. */
-	window_at = (int64_t)(8 * small->end) -
-		    (int64_t)(bit - 8 * small->unary_at - bucket - 1 + 3) * width;
-	if (WN__UNLIKELY(window_at < 0 || (keys & 15) == 15))
-		return WN__AQF_SMALL_UNSURE;
-	window = wn__aqf_small_load(small, (size_t)window_at / 8) >> window_at % 8;
-	window ^= remainder | remainder << width | remainder << 2 * width;
-	found = (((keys & 1) != 0) & ((window >> 2 * width & ones) == 0)) |
-		(((keys & 3) == 3) & ((window >> width & ones) == 0)) |
-		(((keys & 7) == 7) & ((window & ones) == 0));
-	return found ? WN__AQF_SMALL_MAYBE : WN__AQF_SMALL_NO;
+	return wn__aqf_small_has(get_le64(end - behind / 8 - 8) << behind % 8, run_bits, remainder,
+				 width)
+		       ? WN__AQF_SMALL_MAYBE
+		       : WN__AQF_SMALL_NO;
 }
 
 /* How many keys there are, and does every bit fit them? For tools and tests. */

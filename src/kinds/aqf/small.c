@@ -112,16 +112,24 @@ bool wn__aqf_small_search(const struct wn__aqf_small *small, struct wn_hash quer
 
 /* ---- asking ------------------------------------------------------------- */
 
-WN__INLINE bool ask(const unsigned char *bytes, size_t size, struct wn_hash hash, bool fast)
+/* A function of its own, so that the quick way needs no room for what this one does. */
+static bool __attribute__((noinline)) search(const unsigned char *bytes, size_t size,
+					     struct wn_hash hash)
 {
-	enum wn__aqf_small_answer answer;
 	struct wn__aqf_small small;
 
-	if (WN__UNLIKELY(!wn__aqf_small_open(bytes, size, &small)))
-		return true;
-	answer = wn__aqf_small_ask(&small, hash, fast);
+	return !wn__aqf_small_open(bytes, size, &small) || wn__aqf_small_search(&small, hash);
+}
+
+WN__INLINE bool ask(const unsigned char *bytes, size_t size, struct wn_hash hash, bool fast)
+{
+	enum wn__aqf_small_answer answer = WN__AQF_SMALL_UNSURE;
+	struct wn__aqf_small small;
+
+	if (WN__LIKELY(wn__aqf_small_open(bytes, size, &small)))
+		answer = wn__aqf_small_ask(&small, hash, fast);
 	if (WN__UNLIKELY(answer == WN__AQF_SMALL_UNSURE))
-		return wn__aqf_small_search(&small, hash);
+		return search(bytes, size, hash);
 	return answer == WN__AQF_SMALL_MAYBE;
 }
 
