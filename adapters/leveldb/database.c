@@ -54,9 +54,9 @@ void wn_leveldb_last_get(uint64_t *queriesp, uint64_t *positivesp)
 	*positivesp = last_get.positives;
 }
 
-static char *look_up(struct wn_leveldb *wn, const leveldb_readoptions_t *options, const char *key,
-		     size_t size, const char *hashed_key, size_t hashed_size,
-		     size_t *value_sizep, char **errptr)
+WN__INLINE char *look_up(struct wn_leveldb *wn, const leveldb_readoptions_t *options,
+			 const char *key, size_t size, const char *hashed_key, size_t hashed_size,
+			 size_t *value_sizep, char **errptr)
 {
 	struct wn__lookup lookup;
 	char *value;
@@ -70,19 +70,26 @@ static char *look_up(struct wn_leveldb *wn, const leveldb_readoptions_t *options
 	return value;
 }
 
-char *wn_leveldb_get(struct wn_leveldb *wn, const leveldb_readoptions_t *options, const char *key,
-		     size_t size, size_t *value_sizep, char **errptr)
+__attribute__((noinline)) static char *
+look_up_canonically(struct wn_leveldb *wn, const leveldb_readoptions_t *options, const char *key,
+		    size_t size, size_t *value_sizep, char **errptr)
 {
 	struct wn__level_canonical canonical;
 	char *value;
 
-	if (!wn->policy->canonical)
-		return look_up(wn, options, key, size, key, size, value_sizep, errptr);
 	wn__level_canonicalize(wn->policy, key, size, &canonical);
 	value = look_up(wn, options, key, size, canonical.key, canonical.size, value_sizep,
 			errptr);
 	wn__level_canonical_free(&canonical);
 	return value;
+}
+
+char *wn_leveldb_get(struct wn_leveldb *wn, const leveldb_readoptions_t *options, const char *key,
+		     size_t size, size_t *value_sizep, char **errptr)
+{
+	if (WN__UNLIKELY(wn->policy->canonical))
+		return look_up_canonically(wn, options, key, size, value_sizep, errptr);
+	return look_up(wn, options, key, size, key, size, value_sizep, errptr);
 }
 
 /* ---- opening ------------------------------------------------------------ */

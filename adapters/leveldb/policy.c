@@ -56,9 +56,8 @@ static bool is_leveldbs(const struct wn__level_policy *policy, const char *filte
 }
 
 /* LevelDB's own hash keys as they are. */
-__attribute__((noinline)) static bool ask_other(struct wn__level_policy *policy, const char *key,
-						size_t size, const char *filter,
-						size_t filter_size, enum wn__small_claim claim)
+static bool ask_other(struct wn__level_policy *policy, const char *key, size_t size,
+		      const char *filter, size_t filter_size, enum wn__small_claim claim)
 {
 	if (is_leveldbs(policy, filter, filter_size, claim) && !policy->canonical) {
 		if (!wn__level_bloom_may_match(policy->bloom, key, size, filter, filter_size))
@@ -70,48 +69,55 @@ __attribute__((noinline)) static bool ask_other(struct wn__level_policy *policy,
 	return true;
 }
 
-/* A filter that is long, or has a header in front, or is none. */
-__attribute__((noinline)) static wn__small_query_fn *
-find_query(const struct wn__level_policy *policy, const unsigned char **bytesp, size_t *sizep,
-	   enum wn__small_claim *claimp)
+WN__INLINE bool answer(const struct wn__level_policy *policy, wn__small_query_fn *query,
+		   const char *key, size_t size, const unsigned char *bytes, size_t bytes_size,
+		   const char *filter)
 {
+	struct wn_hash hash = wn__lookup_hash(policy->secret, key, size);
+
+	return query(bytes, bytes_size, hash) &&
+	       (!policy->registry || wn__small_reader_heed(policy->registry, filter, hash));
+}
+
+/* A filter that has a header in front, or is none. A function of its own, so
+ * that nearly all lookups need no room for what it does. */
+__attribute__((noinline)) static bool ask_slowly(struct wn__level_policy *policy, const char *key,
+						 size_t size, const char *filter,
+						 size_t filter_size)
+{
+	const unsigned char *bytes = (const unsigned char *)filter;
+	size_t bytes_size = filter_size;
 	uint32_t secret_id = policy->world.secret_id;
+	enum wn__small_claim claim;
 	unsigned kind;
 
-	*claimp = wn__small_claims(*bytesp, *sizep, secret_id, &kind);
-	if (*claimp == WN__SMALL_WHOLE && kind == 0) {
-		*bytesp += WN__SMALL_HEADER;
-		*sizep -= WN__SMALL_HEADER;
-		*claimp = wn__small_claims(*bytesp, *sizep, secret_id, &kind);
+	claim = wn__small_claims(bytes, bytes_size, secret_id, &kind);
+	if (claim == WN__SMALL_WHOLE && kind == 0) {
+		bytes += WN__SMALL_HEADER;
+		bytes_size -= WN__SMALL_HEADER;
+		claim = wn__small_claims(bytes, bytes_size, secret_id, &kind);
 	}
-	if (*claimp == WN__SMALL_WHOLE && !policy->queries[kind])
-		*claimp = WN__SMALL_DAMAGED;
-	return *claimp == WN__SMALL_WHOLE ? policy->queries[kind] : NULL;
+	if (claim == WN__SMALL_WHOLE && !policy->queries[kind])
+		claim = WN__SMALL_DAMAGED;
+	if (claim != WN__SMALL_WHOLE)
+		return ask_other(policy, key, size, filter, filter_size, claim);
+	return answer(policy, policy->queries[kind], key, size, bytes, bytes_size, filter);
 }
 
 static unsigned char ask(struct wn__level_policy *policy, const char *key, size_t size,
 			 const char *filter, size_t filter_size)
 {
 	const unsigned char *bytes = (const unsigned char *)filter;
-	size_t bytes_size = filter_size;
 	struct wn__lookup *lookup = wn__current_lookup;
-	enum wn__small_claim claim;
 	wn__small_query_fn *query;
-	struct wn_hash hash;
 
 	if (lookup && lookup->registry == policy->registry)
 		lookup->queries++;
-	query = wn__small_short_query(policy->queries, bytes, bytes_size,
+	query = wn__small_quick_query(policy->queries, bytes, filter_size,
 				      policy->world.secret_id);
-	if (WN__UNLIKELY(!query)) {
-		query = find_query(policy, &bytes, &bytes_size, &claim);
-		if (!query)
-			return ask_other(policy, key, size, filter, filter_size, claim);
-	}
-	hash = wn__lookup_hash(policy->secret, key, size);
-	if (!query(bytes, bytes_size, hash))
-		return 0;
-	return !policy->registry || wn__small_reader_heed(policy->registry, filter, hash);
+	if (WN__UNLIKELY(!query))
+		return ask_slowly(policy, key, size, filter, filter_size);
+	return answer(policy, query, key, size, bytes, filter_size, filter);
 }
 
 static unsigned char may_match(void *policy, const char *key, size_t size, const char *filter,

@@ -79,12 +79,20 @@ public:
 		calls_->end_reading(owner_, table_);
 	}
 
+	// Every lookup that reads a data block comes through here: it passes on, and no more.
 	Status Read(uint64_t offset, size_t size, Slice *result, char *scratch) const override
+	{
+		if (!watched_.load(std::memory_order_relaxed))
+			return file_->Read(offset, size, result, scratch);
+		return Watch(offset, size, result, scratch);
+	}
+
+private:
+	Status Watch(uint64_t offset, size_t size, Slice *result, char *scratch) const
 	{
 		Status status = file_->Read(offset, size, result, scratch);
 
-		if (!watched_.load(std::memory_order_relaxed) || !status.ok() ||
-		    result->size() != size)
+		if (!status.ok() || result->size() != size)
 			return status;
 		const char *bytes = result->data();
 		wn__level_read outcome = calls_->was_read(owner_, table_, offset, size, &bytes);
@@ -96,7 +104,6 @@ public:
 		return status;
 	}
 
-private:
 	leveldb::RandomAccessFile *file_;
 	const wn__level_calls *calls_;
 	void *owner_;
