@@ -172,13 +172,6 @@ static size_t size_of(const struct wn_config *config, uint32_t count)
 	return size;
 }
 
-/* The bits must be 0 before. */
-static void put_bits(unsigned char *bytes, size_t at, uint64_t value, unsigned width)
-{
-	for (unsigned i = 0; i < width; i++)
-		bytes[(at + i) / 8] |= (unsigned char)((value >> i & 1) << (at + i) % 8);
-}
-
 /* What the directory's byte says if `keys` keys stand before the block's first bucket. */
 static int directory_byte(uint32_t block, uint32_t keys)
 {
@@ -198,27 +191,58 @@ static void put_directory(const struct wn__aqf_small *small, unsigned char *byte
 		directory[block - 1] = (unsigned char)directory_byte(block, keys);
 }
 
+/* Remainders, from the end of a filter on downwards: `word` has those that are not written yet,
+ * from its top down. */
+struct tail {
+	unsigned char *end;
+	uint64_t word;
+	unsigned used;
+};
+
+static inline void put_remainder(struct tail *tail, uint64_t remainder, unsigned width)
+{
+	tail->word |= remainder << (64 - width - tail->used);
+	tail->used += width;
+	if (tail->used < 32)
+		return;
+	tail->end -= 4;
+	put_le32(tail->end, (uint32_t)(tail->word >> 32));
+	tail->word <<= 32;
+	tail->used -= 32;
+}
+
+/* The last byte may have bits of the row in it. */
+static void end_tail(struct tail *tail)
+{
+	for (int left = (int)tail->used; left > 0; left -= 8) {
+		*--tail->end |= (unsigned char)(tail->word >> 56);
+		tail->word <<= 8;
+	}
+}
+
+/* A key's 1 in the row has as many 0s in front of it as there are buckets up to its own, and as
+ * many 1s as there are keys before it. The row is zeros before. */
 static void put_keys(const struct wn__small_input *input, const struct wn__aqf_small *small,
 		     unsigned char *bytes)
 {
-	unsigned width = small->remainder_bits;
-	size_t bit = 8 * small->unary_at + 1;
-	uint32_t key = 0;
+	struct tail tail = {.end = bytes + small->end};
+	unsigned char *row = bytes + small->unary_at;
+	uint32_t blocks = (small->buckets - 1) / 64, block = 0;
 
-	for (uint32_t bucket = 0; bucket < small->buckets; bucket++) {
-		if (bucket && bucket % 64 == 0)
-			put_directory(small, bytes, bucket / 64, key);
-		for (; key < input->key_count; key++) {
-			wn__u128 product = (wn__u128)input->keys[key].hi * small->buckets;
+	for (uint32_t key = 0; key < input->key_count; key++) {
+		wn__u128 product = (wn__u128)input->keys[key].hi * small->buckets;
+		uint32_t bucket = (uint32_t)(product >> 64);
+		size_t bit = 1 + (size_t)bucket + key;
 
-			if ((uint32_t)(product >> 64) != bucket)
-				break;
-			put_bits(bytes, bit++, 1, 1);
-			put_bits(bytes, 8 * small->end - ((size_t)key + 1) * width,
-				 (uint64_t)product >> (64 - width), width);
-		}
-		bit++;
+		while (block < bucket / 64)
+			put_directory(small, bytes, ++block, key);
+		row[bit / 8] |= (unsigned char)(1 << bit % 8);
+		put_remainder(&tail, (uint64_t)product >> (64 - small->remainder_bits),
+			      small->remainder_bits);
 	}
+	while (block < blocks)
+		put_directory(small, bytes, ++block, input->key_count);
+	end_tail(&tail);
 }
 
 /* Negatives are not heeded: what such a filter gets wrong it learns. */
