@@ -226,6 +226,17 @@ void wn__small_table_add(struct wn__small_table *table, const struct wn__small_w
 
 /* ---- a table's beginning and end ---------------------------------------- */
 
+/* NULL: no missing key is known, or there is no memory to learn from them. */
+static struct wn__missing_list *get_missing(struct wn__missing *missing)
+{
+	struct wn__missing_list *list = missing ? wn__missing_list(missing, false) : NULL;
+
+	if (!list || list->count)
+		return list;
+	wn__missing_release(missing, list);
+	return NULL;
+}
+
 struct wn__small_table *wn__small_table_begin(struct wn__learn *learn,
 					      const struct wn__small_world *world,
 					      uint64_t number)
@@ -245,8 +256,7 @@ struct wn__small_table *wn__small_table_begin(struct wn__learn *learn,
 	table->learn = wn__learn_hold(learn);
 	table->world = world;
 	table->number = number;
-	if (learn->missing)
-		table->missing = wn__missing_list(learn->missing, false);
+	table->missing = get_missing(learn->missing);
 	return table;
 }
 

@@ -145,11 +145,20 @@ static uint64_t now(void)
 	return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
 }
 
-static size_t copy_places(struct wn__missing *missing, struct wn__missing_key *items)
+/* How many places were ever given away. */
+static size_t count_used(const struct wn__missing *missing)
+{
+	uint64_t rows = atomic_load_explicit(&missing->next, memory_order_relaxed);
+
+	return rows < missing->capacity / ROW ? (size_t)rows * ROW : missing->capacity;
+}
+
+static size_t copy_places(const struct wn__missing *missing, size_t used,
+			  struct wn__missing_key *items)
 {
 	size_t count = 0;
 
-	for (size_t i = 0; i < missing->capacity; i++) {
+	for (size_t i = 0; i < used; i++) {
 		struct wn__missing_key *item = &items[count];
 		uint64_t words[WN__MISSING_WORDS] = {0};
 
@@ -238,9 +247,10 @@ static struct wn__missing_list *sort_items(struct wn__missing *missing,
 
 static struct wn__missing_list *make_list(struct wn__missing *missing)
 {
-	struct wn__missing_key *items = wn__alloc(missing->capacity * sizeof(*items));
+	size_t used = count_used(missing);
+	struct wn__missing_key *items = wn__alloc(used * sizeof(*items));
 	struct wn__missing_list *list =
-		items ? sort_items(missing, items, copy_places(missing, items)) : NULL;
+		items ? sort_items(missing, items, copy_places(missing, used, items)) : NULL;
 
 	wn__assert_locked(&missing->list_lock);
 	free(items);
