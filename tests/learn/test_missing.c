@@ -226,7 +226,11 @@ START_TEST(a_list_is_shared_while_it_is_young)
 	third = wn__missing_list(missing, true);
 	ck_assert_ptr_ne(third, first);
 	ck_assert_uint_eq(third->count, 2);
+	/* Old, and nothing is new. */
 	missing->list_made = 0;
+	wn__missing_release(missing, second);
+	second = wn__missing_list(missing, false);
+	ck_assert_ptr_eq(second, third);
 	note_text(missing, "c");
 	wn__missing_release(missing, second);
 	second = wn__missing_list(missing, false);
@@ -340,6 +344,7 @@ int main(void)
 	tcase_add_test(tests, the_order_is_the_databases);
 	tcase_add_test(tests, nobody_waits_for_a_list_to_remember_a_key);
 	tcase_add_test(tests, keys_that_are_too_long_are_not_kept);
+	tcase_add_test(tests, keys_are_kept_byte_by_byte);
 	tcase_add_test(tests, torn_entries_are_left_out);
 	tcase_add_test(tests, a_list_is_shared_while_it_is_young);
 	tcase_add_test(tests, threads_note_while_lists_are_made);

@@ -25,6 +25,7 @@ struct wn__missing {
 	struct wn__missing_place *places;
 	void *memory; /* they lie in */
 	atomic_uint_fast64_t next; /* row */
+	atomic_bool changed;       /* since the list was made: something was noted */
 	/* Halves of hashes: keys that are saved already, or will be. */
 	atomic_uint_fast64_t remembered[WN__MISSING_REMEMBERED];
 
