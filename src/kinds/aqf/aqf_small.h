@@ -36,6 +36,7 @@ struct wn__aqf_small {
 	size_t unary_at; /* its first byte */
 	uint32_t buckets;
 	unsigned remainder_bits;
+	bool is_wide; /* the directory has four bytes an entry */
 };
 
 /* ---- what every function agrees on -------------------------------------- */
@@ -53,31 +54,46 @@ WN__INLINE uint32_t wn__aqf_small_buckets(size_t payload, unsigned remainder_bit
 	return (uint32_t)((8 * (uint64_t)payload - 1) * reciprocals[remainder_bits] >> 32);
 }
 
+WN__INLINE bool wn__aqf_small_is_wide(uint32_t buckets)
+{
+	return buckets > WN__AQF_SMALL_BYTE_DIRECTORY;
+}
+
 WN__INLINE size_t wn__aqf_small_directory_size(uint32_t buckets)
 {
 	size_t entries = (buckets - 1) / 64;
 
-	return buckets <= WN__AQF_SMALL_BYTE_DIRECTORY ? entries : 4 * entries;
+	return wn__aqf_small_is_wide(buckets) ? 4 * entries : entries;
 }
 
 /* ---- asking ------------------------------------------------------------- */
 
-/* Of a whole filter. False: it is damaged. */
-WN__INLINE bool wn__aqf_small_open(const unsigned char *bytes, size_t size,
-				   struct wn__aqf_small *smallp)
+/* Of a whole filter. False: it is damaged. `is_short`, a constant: it is known to have no size
+ * field, and so at most 2,508 buckets. */
+WN__INLINE bool wn__aqf_small_open_as(const unsigned char *bytes, size_t size, bool is_short,
+				      struct wn__aqf_small *smallp)
 {
 	unsigned last = bytes[size - 1];
+	uint32_t entries;
 
 	smallp->bytes = bytes;
 	smallp->size = size;
-	smallp->start = wn__small_start(size);
+	smallp->start = is_short ? WN__SMALL_FRONT : wn__small_start(size);
 	smallp->end = size - 1;
 	smallp->remainder_bits = (last & 15) + 1;
 	/* At least 3: there are WN__SMALL_LEAST_SIZE bytes. */
 	smallp->buckets =
 		wn__aqf_small_buckets(smallp->end - smallp->start, smallp->remainder_bits);
-	smallp->unary_at = smallp->start + wn__aqf_small_directory_size(smallp->buckets);
+	entries = (smallp->buckets - 1) / 64;
+	smallp->is_wide = !is_short && wn__aqf_small_is_wide(smallp->buckets);
+	smallp->unary_at = smallp->start + (smallp->is_wide ? 4 * entries : entries);
 	return !WN__UNLIKELY(last & 0x70);
+}
+
+WN__INLINE bool wn__aqf_small_open(const unsigned char *bytes, size_t size,
+				   struct wn__aqf_small *smallp)
+{
+	return wn__aqf_small_open_as(bytes, size, false, smallp);
 }
 
 /* 64 bits from a byte on; the filter's end reads as zeros. */
@@ -109,20 +125,23 @@ WN__INLINE uint64_t wn__aqf_small_fields(unsigned width)
 	return lowest[width];
 }
 
-/* How many keys stand in front of a block of 64 buckets; below 0: the directory does not know. */
-WN__INLINE int32_t wn__aqf_small_before(const struct wn__aqf_small *small, uint32_t block)
+/* The bit of the row where a block of 64 buckets begins, behind the 0 in front of its first one.
+ * False: the directory does not know. */
+WN__INLINE bool wn__aqf_small_block_start(const struct wn__aqf_small *small, uint32_t block,
+					  uint32_t *startp)
 {
 	const unsigned char *directory = small->bytes + small->start;
-	int32_t difference, known = -(int32_t)(block != 0);
+	uint32_t not_first = 0 - ((0 - block) >> 31); /* all bits, or none */
+	int32_t difference;
 
-	if (WN__UNLIKELY(small->buckets > WN__AQF_SMALL_BYTE_DIRECTORY))
-		return block ? (int32_t)get_le32(directory + 4 * (size_t)(block - 1)) : 0;
+	if (WN__UNLIKELY(small->is_wide)) {
+		*startp = 64 * block + (block ? get_le32(directory + 4 * (block - 1)) : 0);
+		return true;
+	}
 	/* In front of the directory there is a byte, too: no branch for the first block. */
 	difference = (signed char)directory[(ptrdiff_t)block - 1];
-	if (WN__UNLIKELY(difference == WN__AQF_SMALL_UNKNOWN))
-		return -1;
-	__asm__("" : "+r"(known));
-	return (int32_t)block * WN__AQF_SMALL_EXPECTED + (difference & known);
+	*startp = (64 + WN__AQF_SMALL_EXPECTED) * block + ((uint32_t)difference & not_first);
+	return difference != WN__AQF_SMALL_UNKNOWN;
 }
 
 /* Is the remainder among the first `bits` bits of the window, from the top down? All fields are
@@ -144,39 +163,41 @@ WN__INLINE bool wn__aqf_small_has(uint64_t window, unsigned bits, uint64_t remai
 WN__INLINE enum wn__aqf_small_answer wn__aqf_small_ask(const struct wn__aqf_small *small,
 						       struct wn_hash query, bool fast)
 {
-	const unsigned char *unary = small->bytes + small->unary_at;
-	const unsigned char *end = small->bytes + small->end;
 	wn__u128 product = (wn__u128)query.hi * small->buckets;
-	uint32_t bucket = (uint32_t)(product >> 64), block = bucket / 64;
+	uint32_t bucket = (uint32_t)(product >> 64), row = 8 * (uint32_t)small->unary_at;
 	unsigned width = small->remainder_bits;
-	uint64_t remainder = (uint64_t)product >> (64 - width);
-	int32_t before = wn__aqf_small_before(small, block);
-	uint32_t start = 64 * block + (uint32_t)before, at = start / 8, bit, behind;
-	uint64_t word, other_word, other;
-	unsigned count, index, run_bits;
+	uint64_t remainder = (uint64_t)product >> (64 - width), word, other_word;
+	uint32_t start, at, bit, behind, run_bits, in_first;
+	unsigned count, index;
 
-	if (WN__UNLIKELY(before < 0 || small->unary_at + at + 24 > small->size))
+	if (WN__UNLIKELY(!wn__aqf_small_block_start(small, bucket / 64, &start)))
 		return WN__AQF_SMALL_UNSURE;
-	/* The bucket begins behind the 0 with this number, from the block's own first 0 on. */
-	index = bucket % 64;
-	word = ~get_le64(unary + at) >> start % 8;
-	other_word = ~get_le64(unary + at + 8);
+	start += row;
+	at = start / 8;
+	if (WN__UNLIKELY(at + 24 > small->size))
+		return WN__AQF_SMALL_UNSURE;
+	/* The bucket begins behind the 0 with this number, from the block's own first 0 on, in the
+	 * first word or in the one behind it. */
+	word = ~get_le64(small->bytes + at) >> start % 8;
+	other_word = ~get_le64(small->bytes + at + 8);
 	count = wn__popcount(word);
-	other = -(uint64_t)(index >= count);
-	__asm__("" : "+r"(other));
-	word ^= (word ^ other_word) & other;
-	index = wn__select(word, (index - (count & (unsigned)other)) & 63, fast);
-	bit = start + index + 1 + ((64 - start % 8) & (unsigned)other);
+	index = bucket % 64 - count;
+	in_first = 0 - (index >> 31); /* all bits, or none */
+	__asm__("" : "+r"(in_first));
+	word = other_word ^ ((word ^ other_word) & (uint64_t)(int32_t)in_first);
+	index += count & in_first;
+	bit = start + ((64 - start % 8) & ~in_first) + 1;
+	index = wn__select(word, index & 63, fast);
+	bit += index;
 	/* A 1 for each of its keys. */
-	run_bits = wn__lowest_bit(~(get_le64(unary + bit / 8) >> bit % 8), fast) * width;
+	run_bits = wn__lowest_bit(~(get_le64(small->bytes + bit / 8) >> bit % 8), fast) * width;
 	/* The remainders, the bucket's first one at the top. */
-	behind = (bit - bucket - 1) * width;
+	behind = (bit - row - bucket - 1) * width;
 	if (WN__UNLIKELY(index >= 64 || run_bits > 57 || behind / 8 + 8 > small->end))
 		return WN__AQF_SMALL_UNSURE;
-	return wn__aqf_small_has(get_le64(end - behind / 8 - 8) << behind % 8, run_bits, remainder,
-				 width)
-		       ? WN__AQF_SMALL_MAYBE
-		       : WN__AQF_SMALL_NO;
+	word = get_le64(small->bytes + small->end - 8 - behind / 8) << behind % 8;
+	return wn__aqf_small_has(word, run_bits, remainder, width) ? WN__AQF_SMALL_MAYBE
+								   : WN__AQF_SMALL_NO;
 }
 
 /* How many keys there are, and does every bit fit them? For tools and tests. */

@@ -113,35 +113,48 @@ bool wn__aqf_small_search(const struct wn__aqf_small *small, struct wn_hash quer
 /* ---- asking ------------------------------------------------------------- */
 
 /* A function of its own, so that the quick way needs no room for what this one does. */
-static bool __attribute__((noinline)) search(const unsigned char *bytes, size_t size,
-					     struct wn_hash hash)
+static bool __attribute__((noinline)) search(const unsigned char *bytes, size_t size, uint64_t hi)
 {
 	struct wn__aqf_small small;
 
-	return !wn__aqf_small_open(bytes, size, &small) || wn__aqf_small_search(&small, hash);
+	return !wn__aqf_small_open(bytes, size, &small) ||
+	       wn__aqf_small_search(&small, (struct wn_hash){.hi = hi});
 }
 
-WN__INLINE bool ask(const unsigned char *bytes, size_t size, struct wn_hash hash, bool fast)
+WN__INLINE bool ask(const unsigned char *bytes, size_t size, uint64_t hi, bool is_short, bool fast)
 {
 	enum wn__aqf_small_answer answer = WN__AQF_SMALL_UNSURE;
 	struct wn__aqf_small small;
 
-	if (WN__LIKELY(wn__aqf_small_open(bytes, size, &small)))
-		answer = wn__aqf_small_ask(&small, hash, fast);
+	if (WN__LIKELY(wn__aqf_small_open_as(bytes, size, is_short, &small)))
+		answer = wn__aqf_small_ask(&small, (struct wn_hash){.hi = hi}, fast);
 	if (WN__UNLIKELY(answer == WN__AQF_SMALL_UNSURE))
-		return search(bytes, size, hash);
+		return search(bytes, size, hi);
 	return answer == WN__AQF_SMALL_MAYBE;
+}
+
+static bool __attribute__((noinline)) ask_long(const unsigned char *bytes, size_t size, uint64_t hi)
+{
+	return ask(bytes, size, hi, false, false);
 }
 
 static bool query(const unsigned char *bytes, size_t size, struct wn_hash hash)
 {
-	return ask(bytes, size, hash, false);
+	return size < WN__SMALL_LONG ? ask(bytes, size, hash.hi, true, false)
+				     : ask_long(bytes, size, hash.hi);
+}
+
+WN__TARGET_FAST static bool __attribute__((noinline))
+ask_long_fast(const unsigned char *bytes, size_t size, uint64_t hi)
+{
+	return ask(bytes, size, hi, false, true);
 }
 
 WN__TARGET_FAST static bool query_fast(const unsigned char *bytes, size_t size,
 				       struct wn_hash hash)
 {
-	return ask(bytes, size, hash, true);
+	return size < WN__SMALL_LONG ? ask(bytes, size, hash.hi, true, true)
+				     : ask_long_fast(bytes, size, hash.hi);
 }
 
 /* ---- building ----------------------------------------------------------- */
@@ -185,7 +198,7 @@ static void put_directory(const struct wn__aqf_small *small, unsigned char *byte
 {
 	unsigned char *directory = bytes + small->start;
 
-	if (small->buckets > WN__AQF_SMALL_BYTE_DIRECTORY)
+	if (small->is_wide)
 		put_le32(directory + 4 * (size_t)(block - 1), keys);
 	else
 		directory[block - 1] = (unsigned char)directory_byte(block, keys);
@@ -264,7 +277,7 @@ static bool directory_fits(const struct wn__aqf_small *small, uint32_t block, ui
 {
 	const unsigned char *directory = small->bytes + small->start;
 
-	if (small->buckets > WN__AQF_SMALL_BYTE_DIRECTORY)
+	if (small->is_wide)
 		return get_le32(directory + 4 * (size_t)(block - 1)) == keys;
 	return (signed char)directory[block - 1] == directory_byte(block, keys);
 }
