@@ -19,7 +19,8 @@
  * kinds/aqf/aqf_table.h   the slots and their metadata
  * aqf_lock.h              sharing between threads
  * aqf_query.c             queries
- * aqf_write.c             inserts, counts, tags, deletes
+ * aqf_insert.c            inserts
+ * aqf_write.c             counts, tags, deletes
  * aqf_adapt.c             adapting and shortening
  * aqf_find.c              the writers' search for fingerprints and empty slots
  * aqf_shift.c             moving slots
@@ -142,7 +143,7 @@ int wn__aqf_create_shape(uint64_t slots, unsigned remainder_bits, unsigned exten
 	*aqfp = NULL;
 	if (!wn__aqf_shape_is_valid(slots, remainder_bits, extension_bits, tag_bits))
 		return WN_ERR_INVALID;
-	aqf = wn__calloc(1, sizeof(*aqf));
+	aqf = wn__alloc_table(sizeof(*aqf)); /* on a cache line */
 	if (!aqf)
 		return ENOMEM;
 	wn__table_shape(&aqf->table, slots, (slots + spill_slots(slots) + 63) / 64,

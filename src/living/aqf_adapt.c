@@ -9,18 +9,20 @@ static int extend_held(struct wn__hold *hold, const struct wn__place *place,
 		       struct wn__fingerprint stored, unsigned had, unsigned wanted)
 {
 	struct wn_aqf *aqf = hold->aqf;
+	const struct wn__table *table = &aqf->table;
 	uint64_t slot = place->slot + 1 + had;
 	struct wn__empties empties;
 
 	if (!wn__find_empties(hold, slot, wanted - had, &empties) ||
 	    !wn__room_claim_extensions(hold, wanted - had))
 		return WN_ERR_FULL;
-	wn__open_slots(hold, slot, &empties);
 	for (unsigned at = had; at < wanted; at++, slot++)
-		wn__write_extra(aqf, slot,
-				wn__extension_of(&aqf->table, stored.hi, stored.lo, at)
-				    << aqf->table.tag_bits,
-				false);
+		wn__insert_slot(aqf, hold->quotient, slot, empties.slots[at - had],
+				(struct wn__slot_bits){
+					.content = wn__extension_of(table, stored.hi, stored.lo, at)
+						   << table->tag_bits,
+					.extension = true,
+				});
 	return 0;
 }
 

@@ -194,12 +194,6 @@ bool wn__find_empties(struct wn__hold *hold, uint64_t slot, unsigned count,
 	return true;
 }
 
-void wn__open_slots(struct wn__hold *hold, uint64_t slot, const struct wn__empties *empties)
-{
-	for (unsigned at = 0; at < empties->count; at++)
-		wn__open_gap(hold->aqf, hold->quotient, slot, empties->slots[at]);
-}
-
 WN__INLINE uint64_t look_for_stop(const struct wn__hold *hold, bool fast)
 {
 	const struct wn__table *table = &hold->aqf->table;
@@ -240,11 +234,4 @@ void wn__close_slots(struct wn__hold *hold, uint64_t slot, uint64_t count)
 {
 	while (count-- > 0)
 		wn__close_gap(hold->aqf, hold->quotient, slot + count, wn__find_stop(hold));
-}
-
-void wn__write_extra(struct wn_aqf *aqf, uint64_t slot, uint64_t content, bool counter)
-{
-	wn__set_slot(aqf, slot, content);
-	wn__set_meta(aqf, WN__EXTENSIONS, slot, true);
-	wn__set_meta(aqf, WN__RUNENDS, slot, counter);
 }

@@ -48,11 +48,7 @@ bool wn__find_empties(struct wn__hold *hold, uint64_t slot, unsigned count,
  * slot that is empty or starts a run in its own place. */
 uint64_t wn__find_stop(struct wn__hold *hold);
 
-/* Move empty slots to `slot`; take `count` slots out from `slot` on. */
-void wn__open_slots(struct wn__hold *hold, uint64_t slot, const struct wn__empties *empties);
+/* Take `count` slots out from `slot` on. */
 void wn__close_slots(struct wn__hold *hold, uint64_t slot, uint64_t count);
-
-/* Write an extension or a counter digit. */
-void wn__write_extra(struct wn_aqf *aqf, uint64_t slot, uint64_t content, bool counter);
 
 #endif /* WN_LIVING_AQF_FIND_H */

@@ -12,35 +12,43 @@ struct wn__hold {
 	bool refused; /* a claim was, by the filter's total */
 };
 
-static inline void wn__hold_release(struct wn__hold *hold)
+WN__INLINE void wn__hold_release(struct wn__hold *hold)
 {
 	for (uint64_t at = hold->low; at <= hold->high; at++)
 		wn__region_unlock(&hold->aqf->regions[at]);
 }
 
-/* Take the quotient's region and the next. Where the quotient's block does not
- * know its offset, take also the region of the block that does. */
-static inline struct wn__hold wn__hold_take(const struct wn_aqf *aqf, uint64_t quotient)
+/* Take the quotient's region. */
+WN__INLINE struct wn__hold wn__hold_home(const struct wn_aqf *aqf, uint64_t quotient)
 {
 	uint64_t region = quotient >> WN__REGION_SHIFT;
 	struct wn__hold hold = {
 		.aqf = (struct wn_aqf *)(uintptr_t)aqf,
 		.low = region,
-		.high = region + 1 < aqf->region_count ? region + 1 : region,
+		.high = region,
 		.quotient = quotient,
 	};
 	const unsigned char *ahead =
 		aqf->table.words + (quotient >> 6) * aqf->table.block_words * 8;
 
-	/* Locking is a barrier: what is behind it does not begin before it is done. */
+	/* All at once, and to be written: what another thread wrote last comes over
+	 * once, not to be read first and then again to be written. */
 	__builtin_prefetch(ahead, 1);
 	__builtin_prefetch(ahead + 64, 1);
 	__builtin_prefetch(aqf->table.offsets + (quotient >> 6), 1);
+	wn__region_lock(&hold.aqf->regions[region]);
+	return hold;
+}
+
+/* Take the quotient's region. Where the quotient's block does not know its offset, take
+ * also the regions down to the block before it that does. */
+static inline struct wn__hold wn__hold_take(const struct wn_aqf *aqf, uint64_t quotient)
+{
+	struct wn__hold hold = wn__hold_home(aqf, quotient);
+
 	for (;;) {
 		uint64_t block = quotient >> 6;
 
-		for (uint64_t at = hold.low; at <= hold.high; at++)
-			wn__region_lock(&hold.aqf->regions[at]);
 		while (block > 0 && wn__offset_byte(&aqf->table, block) == WN__OFFSET_MANY)
 			block--;
 		block >>= WN__REGION_SHIFT - 6;
@@ -48,6 +56,8 @@ static inline struct wn__hold wn__hold_take(const struct wn_aqf *aqf, uint64_t q
 			return hold;
 		wn__hold_release(&hold);
 		hold.low = block;
+		for (uint64_t at = hold.low; at <= hold.high; at++)
+			wn__region_lock(&hold.aqf->regions[at]);
 	}
 }
 

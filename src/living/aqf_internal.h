@@ -18,18 +18,19 @@ struct wn_aqf {
 	uint64_t region_count;
 	uint64_t *stamps; /* of groups of miniruns; see aqf_lock.h */
 	uint64_t stamp_mask;
-	/* Slots in use are either kept (fingerprints and counters) or extensions. Inserts
-	 * and counts have insert_limit slots, whatever was learned: extensions have those
-	 * from there to adapt_limit. */
-	uint64_t kept; /* less what the regions have pending */
-	uint64_t extensions;
 	unsigned counting; /* enum wn__counting (aqf_room.h): may the regions have any pending? */
+	bool fast;
 	uint64_t first_fingerprints; /* when the filter was made; the regions count from there */
 	uint64_t insert_limit;
 	uint64_t adapt_limit;
 	double load;
 	double adapt_load;
-	bool fast;
+	/* Slots in use are either kept (fingerprints and counters) or extensions. Inserts
+	 * and counts have insert_limit slots, whatever was learned: extensions have those
+	 * from there to adapt_limit. A cache line of their own: who writes them must not
+	 * take from the others what all of them read. */
+	_Alignas(64) uint64_t kept; /* less what the regions have pending */
+	uint64_t extensions;
 };
 
 /* ---- lifecycle (aqf.c) -------------------------------------------------- */
@@ -53,14 +54,55 @@ WN__INLINE uint64_t *wn__stamp_of(const struct wn_aqf *aqf, uint64_t minirun)
 
 /* ---- moving slots (aqf_shift.c) ----------------------------------------- */
 
+/* All stores are single relaxed words: a reader that looks on sees old and new words in
+ * any mix, and finds out by the version. */
+WN__INLINE uint64_t wn__load(const uint64_t *word)
+{
+	return __atomic_load_n(word, __ATOMIC_RELAXED);
+}
+
+WN__INLINE void wn__store(uint64_t *word, uint64_t bits)
+{
+	__atomic_store_n(word, bits, __ATOMIC_RELAXED);
+}
+
+/* Insert a bit at bit `first` of a word: the bits [first, last) move up by one. The bit that
+ * was the word's last. */
+WN__INLINE bool wn__insert_bit(uint64_t *at, unsigned first, unsigned last, bool bit)
+{
+	uint64_t word = wn__load(at);
+	uint64_t above = UINT64_MAX << first;
+	uint64_t changed = above & UINT64_MAX >> (63 - last);
+
+	wn__store(at, (word & ~changed) |
+			      (((word & above) << 1 | (uint64_t)bit << first) & changed));
+	return word >> 63;
+}
+
+/* One more slot of smaller blocks' quotients reaches into the block, or beyond it. */
+WN__INLINE void wn__raise_offset(struct wn_aqf *aqf, uint64_t block)
+{
+	unsigned offset = wn__offset_byte(&aqf->table, block);
+
+	if (offset < WN__OFFSET_MANY)
+		__atomic_store_n(&aqf->offsets[block], (uint8_t)(offset + 1), __ATOMIC_RELAXED);
+}
+
 /* Words and slots of a living table, for its writer. */
 void wn__set_slot(struct wn_aqf *aqf, uint64_t slot, uint64_t content);
 void wn__set_meta(struct wn_aqf *aqf, unsigned which, uint64_t slot, bool on);
 
-/* Move the slots [slot, empty) up by one and leave an empty slot at `slot`. The
- * caller has seen that `empty` is the first empty slot. Offsets of the blocks
- * after `quotient`'s, up to that of `empty`, are raised. */
-void wn__open_gap(struct wn_aqf *aqf, uint64_t quotient, uint64_t slot, uint64_t empty);
+/* All there is to a slot. */
+struct wn__slot_bits {
+	uint64_t content;
+	bool runend, extension;
+};
+
+/* Put a slot in at `slot`: the slots [slot, empty) move up by one. The caller has seen that
+ * `empty` is the first empty slot. Offsets of the blocks after `quotient`'s, up to that of
+ * `empty`, are raised. */
+void wn__insert_slot(struct wn_aqf *aqf, uint64_t quotient, uint64_t slot, uint64_t empty,
+		     struct wn__slot_bits bits);
 
 /* Take the slot out: move the slots (slot, stop) down by one. `stop` is the
  * first slot behind that is empty or the start of a run in its own place. */

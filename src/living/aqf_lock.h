@@ -2,8 +2,8 @@
  *
  * The slots are divided into regions of 4,096 (section 6.3 of the paper). Each
  * region has one word, odd while a writer holds it: the writer's lock and the
- * readers' version in one. A writer takes the region of its quotient and the next
- * one, then further ones upward as a shift reaches them; always upward, so two
+ * readers' version in one. A writer takes the region of its quotient, then
+ * further ones upward as a run or a shift reaches them; always upward, so two
  * writers cannot wait for each other.
  *
  * A reader takes nothing. It notes the versions of the regions it is going to
@@ -29,8 +29,9 @@
 #define WN__REGION_SHIFT 12
 #define WN__READ_TRIES 4096
 
+/* 16 bytes: none lies in two cache lines. */
 struct wn__region {
-	uint32_t version;
+	_Alignas(16) uint32_t version;
 	/* The rest belongs to the region's writer. */
 	int32_t pending;      /* kept slots not yet added to the filter's total */
 	/* The difference made by this region's writers; a fingerprint counts where its

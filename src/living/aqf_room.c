@@ -33,15 +33,6 @@ static bool raise_within(uint64_t *total, uint64_t more, uint64_t limit)
 	return true;
 }
 
-static bool claim_kept(struct wn__hold *hold, unsigned more, uint64_t limit)
-{
-	if (wn__room_counting(hold->aqf) == WN__IN_PORTIONS)
-		return true;
-	hold->refused = !raise_within(&hold->aqf->kept, more, limit);
-	hold->claimed = hold->refused ? 0 : (int)more;
-	return !hold->refused;
-}
-
 /* Kept slots that extensions leave room for. Of those that were learned in this filter
  * never less than insert_limit; one that was loaded may have more of them. */
 static uint64_t room_beside_extensions(const struct wn_aqf *aqf)
@@ -53,19 +44,24 @@ static uint64_t room_beside_extensions(const struct wn_aqf *aqf)
 
 /* Where counters have gone beyond insert_limit keys may follow them, as long as the keys
  * alone are within. */
-bool wn__room_claim_key(struct wn__hold *hold)
+bool wn__room_claim_scarce_key(struct wn_aqf *aqf)
 {
-	const struct wn_aqf *aqf = hold->aqf;
 	uint64_t room = room_beside_extensions(aqf);
 
-	if (claim_kept(hold, 1, room < aqf->insert_limit ? room : aqf->insert_limit))
+	if (raise_within(&aqf->kept, 1, room < aqf->insert_limit ? room : aqf->insert_limit))
 		return true;
-	return wn__aqf_fingerprints(aqf) < aqf->insert_limit && claim_kept(hold, 1, room);
+	return wn__aqf_fingerprints(aqf) < aqf->insert_limit && raise_within(&aqf->kept, 1, room);
 }
 
 bool wn__room_claim_counters(struct wn__hold *hold, unsigned more)
 {
-	return claim_kept(hold, more, room_beside_extensions(hold->aqf));
+	struct wn_aqf *aqf = hold->aqf;
+
+	if (wn__room_counting(aqf) == WN__IN_PORTIONS)
+		return true;
+	hold->refused = !raise_within(&aqf->kept, more, room_beside_extensions(aqf));
+	hold->claimed = hold->refused ? 0 : (int)more;
+	return !hold->refused;
 }
 
 /* Extensions leave room for all keys still to come. */

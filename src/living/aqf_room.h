@@ -87,9 +87,20 @@ static inline void wn__room_give_back(struct wn_aqf *aqf, unsigned count)
 		__atomic_fetch_sub(&aqf->extensions, count, __ATOMIC_RELAXED);
 }
 
+/* Room for one more key, once the total is exact. */
+bool wn__room_claim_scarce_key(struct wn_aqf *aqf);
+
 /* Room for one more key, or for `more` slots of counters or extensions. wn__room_account()
  * enters the kept ones; extensions are entered by the claim. */
-bool wn__room_claim_key(struct wn__hold *hold);
+static inline bool wn__room_claim_key(struct wn__hold *hold)
+{
+	if (WN__LIKELY(wn__room_counting(hold->aqf) == WN__IN_PORTIONS))
+		return true;
+	hold->claimed = wn__room_claim_scarce_key(hold->aqf);
+	hold->refused = !hold->claimed;
+	return hold->claimed;
+}
+
 bool wn__room_claim_counters(struct wn__hold *hold, unsigned more);
 bool wn__room_claim_extensions(struct wn__hold *hold, unsigned more);
 

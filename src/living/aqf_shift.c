@@ -6,20 +6,17 @@
  * looks on sees old or new words in any mix, and finds out by the version. */
 #include "aqf_internal.h"
 
-static uint64_t load(const struct wn_aqf *aqf, uint64_t index)
+static uint64_t load_at(const struct wn_aqf *aqf, uint64_t index)
 {
-	return __atomic_load_n(&aqf->words[index], __ATOMIC_RELAXED);
-}
-
-static void store(struct wn_aqf *aqf, uint64_t index, uint64_t word)
-{
-	__atomic_store_n(&aqf->words[index], word, __ATOMIC_RELAXED);
+	return wn__load(aqf->words + index);
 }
 
 /* Change the bits under `mask` of a word. */
 static void blend(struct wn_aqf *aqf, uint64_t index, uint64_t mask, uint64_t bits)
 {
-	store(aqf, index, (load(aqf, index) & ~mask) | (bits & mask));
+	uint64_t *word = aqf->words + index;
+
+	wn__store(word, (wn__load(word) & ~mask) | (bits & mask));
 }
 
 static uint64_t slots_index(const struct wn_aqf *aqf, uint64_t block)
@@ -47,32 +44,30 @@ void wn__set_meta(struct wn_aqf *aqf, unsigned which, uint64_t slot, bool on)
 	blend(aqf, (slot >> 6) * aqf->table.block_words + which, bit, on ? bit : 0);
 }
 
-/* Within one block, slots [first, last): each to the next place up. The slot at
- * `first` keeps a copy for the caller to overwrite. */
-static void slots_up(struct wn_aqf *aqf, uint64_t block, unsigned first, unsigned last)
+/* Within one block: insert a slot's content at `first`, and move the slots [first, last) up
+ * by one. What the slot `last` held. */
+WN__INLINE uint64_t insert_content(struct wn_aqf *aqf, uint64_t block, unsigned first, unsigned last,
+			       uint64_t content)
 {
-	unsigned width = aqf->table.slot_bits;
-	unsigned from = (first + 1) * width;
-	unsigned to = (last + 1) * width - 1;
-	uint64_t base = slots_index(aqf, block);
-	uint64_t at = base + (to >> 6), lowest = base + (from >> 6);
-	uint64_t mask = wn__low_bits((to & 63) + 1);
-	uint64_t word;
+	const unsigned width = aqf->table.slot_bits, rest = 64 - width;
+	unsigned from = first * width, to = (last + 1) * width - 1;
+	uint64_t *at = aqf->words + slots_index(aqf, block) + (from >> 6);
+	uint64_t *top = at + ((to >> 6) - (from >> 6));
+	uint64_t below = wn__low_bits(from & 63), changed = wn__low_bits((to & 63) + 1);
+	uint64_t word = wn__load(at);
+	/* A word's bits with the new ones put in: what does not fit goes into the next. */
+	wn__u128 moved = (wn__u128)(word & ~below) << width | (wn__u128)content << (from & 63);
+	uint64_t next = (word & below) | (uint64_t)moved;
+	uint64_t carry = (uint64_t)(moved >> 64);
 
-	if (first == last)
-		return;
-	word = load(aqf, at);
-	for (; at > lowest; at--, mask = UINT64_MAX) {
-		uint64_t below = load(aqf, at - 1);
-
-		store(aqf, at, (word & ~mask) | ((word << width | below >> (64 - width)) & mask));
-		word = below;
+	while (at < top) {
+		wn__store(at, next);
+		word = wn__load(++at);
+		next = word << width | carry;
+		carry = word >> rest;
 	}
-	mask &= ~wn__low_bits(from & 63);
-	if (at > base)
-		blend(aqf, at, mask, word << width | load(aqf, at - 1) >> (64 - width));
-	else
-		blend(aqf, at, mask, word << width);
+	wn__store(at, (word & ~changed) | (next & changed));
+	return carry;
 }
 
 /* Within one block, slots (first, last]: each to the next place down. */
@@ -88,28 +83,18 @@ static void slots_down(struct wn_aqf *aqf, uint64_t block, unsigned first, unsig
 
 	if (first == last)
 		return;
-	word = load(aqf, at);
+	word = load_at(aqf, at);
 	for (; at < highest; at++, mask = UINT64_MAX) {
-		uint64_t above = load(aqf, at + 1);
+		uint64_t above = load_at(aqf, at + 1);
 
-		store(aqf, at, (word & ~mask) | ((word >> width | above << (64 - width)) & mask));
+		wn__store(aqf->words + at, (word & ~mask) | ((word >> width | above << (64 - width)) & mask));
 		word = above;
 	}
 	mask &= wn__low_bits((to & 63) + 1);
 	if (at + 1 < base + width)
-		blend(aqf, at, mask, word >> width | load(aqf, at + 1) << (64 - width));
+		blend(aqf, at, mask, word >> width | load_at(aqf, at + 1) << (64 - width));
 	else
 		blend(aqf, at, mask, word >> width);
-}
-
-static void meta_up(struct wn_aqf *aqf, uint64_t block, unsigned which, unsigned first,
-		    unsigned last, bool carry)
-{
-	uint64_t index = block * aqf->table.block_words + which;
-	uint64_t mask = wn__low_bits(last + 1) & ~wn__low_bits(first);
-	uint64_t low = UINT64_C(1) << first;
-
-	blend(aqf, index, mask, (load(aqf, index) << 1 & ~low) | (carry ? low : 0));
 }
 
 static void meta_down(struct wn_aqf *aqf, uint64_t block, unsigned which, unsigned first,
@@ -119,43 +104,54 @@ static void meta_down(struct wn_aqf *aqf, uint64_t block, unsigned which, unsign
 	uint64_t mask = wn__low_bits(last + 1) & ~wn__low_bits(first);
 	uint64_t high = UINT64_C(1) << last;
 
-	blend(aqf, index, mask, (load(aqf, index) >> 1 & ~high) | (carry ? high : 0));
+	blend(aqf, index, mask, (load_at(aqf, index) >> 1 & ~high) | (carry ? high : 0));
 }
 
 static bool meta_bit(const struct wn_aqf *aqf, unsigned which, uint64_t slot)
 {
-	return wn__bit(load(aqf, (slot >> 6) * aqf->table.block_words + which), slot);
+	return wn__bit(load_at(aqf, (slot >> 6) * aqf->table.block_words + which), slot);
 }
 
-static void raise_offset(struct wn_aqf *aqf, uint64_t block)
+WN__INLINE void insert_slot(struct wn_aqf *aqf, uint64_t quotient, uint64_t slot, uint64_t empty,
+			    struct wn__slot_bits bits)
 {
-	unsigned offset = wn__offset_byte(&aqf->table, block);
+	uint64_t top = empty >> 6;
+	unsigned first = slot & 63;
 
-	if (offset < WN__OFFSET_MANY)
-		__atomic_store_n(&aqf->offsets[block], (uint8_t)(offset + 1), __ATOMIC_RELAXED);
-}
+	/* What each block's last slot held goes into the next one's first. */
+	for (uint64_t block = slot >> 6; block <= top; block++, first = 0) {
+		unsigned last = block == top ? empty & 63 : 63;
+		uint64_t *base = aqf->words + block * aqf->table.block_words;
 
-void wn__open_gap(struct wn_aqf *aqf, uint64_t quotient, uint64_t slot, uint64_t empty)
-{
-	/* An empty slot is blank already. */
-	for (uint64_t block = empty >> 6; slot != empty; block--) {
-		bool lowest = block == slot >> 6;
-		unsigned first = lowest ? slot & 63 : 0;
-		unsigned last = block == empty >> 6 ? empty & 63 : 63;
-		uint64_t below = block * 64 - 1; /* not used in the lowest block */
-
-		slots_up(aqf, block, first, last);
-		wn__set_slot(aqf, block * 64 + first,
-			     lowest ? 0 : wn__slot(&aqf->table, below, true));
-		meta_up(aqf, block, WN__RUNENDS, first, last,
-			!lowest && meta_bit(aqf, WN__RUNENDS, below));
-		meta_up(aqf, block, WN__EXTENSIONS, first, last,
-			!lowest && meta_bit(aqf, WN__EXTENSIONS, below));
-		if (lowest)
-			break;
+		bits.content = insert_content(aqf, block, first, last, bits.content);
+		bits.runend = wn__insert_bit(base + WN__RUNENDS, first, last, bits.runend);
+		bits.extension =
+			wn__insert_bit(base + WN__EXTENSIONS, first, last, bits.extension);
 	}
-	for (uint64_t block = (quotient >> 6) + 1; block <= empty >> 6; block++)
-		raise_offset(aqf, block);
+	for (uint64_t block = (quotient >> 6) + 1; block <= top; block++)
+		wn__raise_offset(aqf, block);
+}
+
+static void insert_slot_plain(struct wn_aqf *aqf, uint64_t quotient, uint64_t slot,
+			      uint64_t empty, struct wn__slot_bits bits)
+{
+	insert_slot(aqf, quotient, slot, empty, bits);
+}
+
+/* Shifts by a variable count are one instruction here, and three without. */
+WN__TARGET_FAST static void insert_slot_fast(struct wn_aqf *aqf, uint64_t quotient, uint64_t slot,
+					     uint64_t empty, struct wn__slot_bits bits)
+{
+	insert_slot(aqf, quotient, slot, empty, bits);
+}
+
+void wn__insert_slot(struct wn_aqf *aqf, uint64_t quotient, uint64_t slot, uint64_t empty,
+		     struct wn__slot_bits bits)
+{
+	if (aqf->fast)
+		insert_slot_fast(aqf, quotient, slot, empty, bits);
+	else
+		insert_slot_plain(aqf, quotient, slot, empty, bits);
 }
 
 /* The byte that stands for an offset. */

@@ -1,4 +1,4 @@
-/* aqf_write.c - changing a living filter: insert, count, tag, delete.
+/* aqf_write.c - changing a living filter: count, tag, delete. Inserts are in aqf_insert.c.
  *
  * Every change has the same shape. Take the regions (aqf_hold.h); find the
  * fingerprint (aqf_find.h); see that there is room for all of it (aqf_room.h); only then
@@ -6,58 +6,6 @@
 #include <winnow/error.h>
 
 #include "aqf_find.h"
-
-/* ---- insert ------------------------------------------------------------- */
-
-static int insert_held(struct wn__hold *hold, uint64_t remainder, unsigned tag, uint32_t *rankp)
-{
-	struct wn_aqf *aqf = hold->aqf;
-	struct wn__spot spot = wn__find_back(hold, remainder);
-	uint64_t empty = wn__find_empty(hold, spot.place.slot);
-
-	if (empty >= wn__physical_slots(&aqf->table) || !wn__room_claim_key(hold))
-		return WN_ERR_FULL;
-	wn__open_gap(aqf, hold->quotient, spot.place.slot, empty);
-	wn__set_slot(aqf, spot.place.slot, remainder << aqf->table.tag_bits | tag);
-	if (spot.last) {
-		wn__set_meta(aqf, WN__RUNENDS, spot.place.slot, true);
-		if (spot.before != WN__NO_SLOT)
-			wn__set_meta(aqf, WN__RUNENDS, spot.before, false);
-		wn__set_meta(aqf, WN__OCCUPIEDS, hold->quotient, true);
-	}
-	wn__room_account(hold, 1, 0);
-	*rankp = spot.rank;
-	return 0;
-}
-
-int wn_aqf_insert_tagged(struct wn_aqf *aqf, struct wn_hash hash, unsigned tag,
-			 struct wn_match *matchp)
-{
-	struct wn__fingerprint print = wn__split(hash, aqf->table.slots);
-	struct wn_match match = {.minirun = wn__minirun_of(&aqf->table, print)};
-	struct wn__hold hold;
-	bool final;
-	int err;
-
-	if (tag >> aqf->table.tag_bits)
-		return WN_ERR_INVALID;
-	do {
-		final = wn__room_prepare(aqf);
-		hold = wn__hold_take(aqf, print.quotient);
-		err = insert_held(&hold, wn__remainder_of(&aqf->table, print), tag, &match.rank);
-		match.stamp = wn__stamp_read(wn__stamp_of(aqf, match.minirun));
-		wn__hold_release(&hold);
-	} while (hold.refused && !final);
-	match.known = err == 0;
-	if (matchp)
-		*matchp = match;
-	return err;
-}
-
-int wn_aqf_insert(struct wn_aqf *aqf, struct wn_hash hash, struct wn_match *matchp)
-{
-	return wn_aqf_insert_tagged(aqf, hash, 0, matchp);
-}
 
 /* ---- counts ------------------------------------------------------------- */
 
@@ -86,12 +34,14 @@ static int write_count(struct wn__hold *hold, const struct wn__place *place, uin
 		if (!wn__find_empties(hold, place->behind, digits - had, &empties) ||
 		    !wn__room_claim_counters(hold, digits - had))
 			return WN_ERR_FULL;
-		wn__open_slots(hold, place->behind, &empties);
+		for (unsigned at = had; at < digits; at++)
+			wn__insert_slot(aqf, hold->quotient, first + at, empties.slots[at - had],
+					(struct wn__slot_bits){.runend = true, .extension = true});
 	} else {
 		wn__close_slots(hold, first + digits, had - digits);
 	}
 	for (unsigned at = 0; at < digits; at++, rest >>= width)
-		wn__write_extra(aqf, first + at, rest & wn__low_bits(width), true);
+		wn__set_slot(aqf, first + at, rest & wn__low_bits(width));
 	wn__room_account(hold, 0, (int)digits - (int)had);
 	return 0;
 }
