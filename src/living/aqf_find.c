@@ -144,21 +144,92 @@ int wn__find_stored(struct wn__hold *hold, struct wn__fingerprint stored, struct
 
 /* ---- empty slots -------------------------------------------------------- */
 
-/* The first empty slot from `slot` on, or the table's end. A slot is empty if
- * everything of quotients up to its own number ends before it. */
+/* How many quotients from `from` to `to`, both included, are occupied. */
+WN__INLINE unsigned occupied_between(const struct wn__table *table, uint64_t from, uint64_t to)
+{
+	uint64_t block = from >> 6, last = to >> 6;
+	uint64_t word = wn__meta(table, block, WN__OCCUPIEDS, true) & UINT64_MAX << (from & 63);
+	unsigned count = 0;
+
+	while (block < last) {
+		count += wn__popcount(word);
+		word = wn__meta(table, ++block, WN__OCCUPIEDS, true);
+	}
+	return count + wn__popcount(word & UINT64_MAX >> (63 - (to & 63)));
+}
+
+/* On the way from slot to slot, a block's metadata at hand. */
+struct sweep {
+	uint64_t block;
+	uint64_t occupieds, ends, extras;
+	unsigned at;
+	unsigned open; /* runs of quotients up to here that have not ended before */
+};
+
+WN__INLINE void enter_block(const struct wn__table *table, struct sweep *sweep, uint64_t block)
+{
+	const unsigned char *ahead = table->words + (block + 2) * table->block_words * 8;
+
+	/* Whoever comes this far goes on, most of the time, and then moves the slots. */
+	__builtin_prefetch(ahead);
+	__builtin_prefetch(ahead + 64);
+	sweep->block = block;
+	sweep->occupieds = wn__meta(table, block, WN__OCCUPIEDS, true);
+	sweep->extras = wn__extensions(table, block, true);
+	sweep->ends = wn__meta(table, block, WN__RUNENDS, true) & ~sweep->extras;
+}
+
+/* On to the next block. If all open runs have ended in this one, then what extra slots the
+ * next begins with are the last one's; there may be more than a block of them. */
+WN__INLINE bool next_block(const struct wn__table *table, struct sweep *sweep, bool ended,
+			   bool fast)
+{
+	sweep->open -= wn__popcount(sweep->ends >> sweep->at);
+	sweep->open += wn__popcount(sweep->occupieds >> sweep->at >> 1);
+	do {
+		if (sweep->block + 1 == table->blocks)
+			return false;
+		enter_block(table, sweep, sweep->block + 1);
+		sweep->at = ended ? wn__lowest_bit(~sweep->extras, fast) : 0;
+		sweep->open += wn__popcount(sweep->occupieds & wn__low_bits(sweep->at + 1));
+	} while (sweep->at > 63);
+	return true;
+}
+
+/* To the slot behind the runs that are open here. False at the table's end. */
+WN__INLINE bool pass_runs(const struct wn__table *table, struct sweep *sweep, bool fast)
+{
+	unsigned last = sweep->open > 64 ? 64 : wn__select(sweep->ends >> sweep->at,
+							   sweep->open - 1, fast);
+	unsigned next = sweep->at + last + 1;
+
+	if (next < 64)
+		next += wn__lowest_bit(~sweep->extras >> next, fast);
+	if (next > 63)
+		return next_block(table, sweep, last < 64, fast);
+	sweep->open = wn__popcount(sweep->occupieds >> sweep->at >> 1 &
+				   wn__lower_bits(next - sweep->at));
+	sweep->at = next;
+	return true;
+}
+
+/* A slot is empty if everything of quotients up to its own number ends before it. */
 WN__INLINE uint64_t look_for_empty(const struct wn__hold *hold, uint64_t slot, bool fast)
 {
 	const struct wn__table *table = &hold->aqf->table;
 	uint64_t lowest = UINT64_MAX;
+	uint64_t end = wn__content_end(table, slot, true, true, fast, &lowest);
+	struct sweep sweep;
 
-	while (slot < wn__physical_slots(table)) {
-		uint64_t end = wn__content_end(table, slot, true, true, fast, &lowest);
-
-		if (end <= slot)
-			break;
-		slot = end;
-	}
-	return slot;
+	if (end <= slot || end >= wn__physical_slots(table))
+		return end <= slot ? slot : wn__physical_slots(table);
+	enter_block(table, &sweep, end >> 6);
+	sweep.at = end & 63;
+	sweep.open = occupied_between(table, slot + 1, end);
+	while (sweep.open > 0)
+		if (!pass_runs(table, &sweep, fast))
+			return wn__physical_slots(table);
+	return sweep.block * 64 + sweep.at;
 }
 
 static uint64_t look_for_empty_plain(const struct wn__hold *hold, uint64_t slot)
