@@ -179,10 +179,9 @@ WN__INLINE void enter_block(const struct wn__table *table, struct sweep *sweep, 
 	sweep->ends = wn__meta(table, block, WN__RUNENDS, true) & ~sweep->extras;
 }
 
-/* On to the next block. If all open runs have ended in this one, then what extra slots the
- * next begins with are the last one's; there may be more than a block of them. */
-WN__INLINE bool next_block(const struct wn__table *table, struct sweep *sweep, bool ended,
-			   bool fast)
+/* On to the next block. The extra slots it begins with, if any, are those of what was passed;
+ * there may be more than a block of them. */
+WN__INLINE bool next_block(const struct wn__table *table, struct sweep *sweep, bool fast)
 {
 	sweep->open -= wn__popcount(sweep->ends >> sweep->at);
 	sweep->open += wn__popcount(sweep->occupieds >> sweep->at >> 1);
@@ -190,7 +189,7 @@ WN__INLINE bool next_block(const struct wn__table *table, struct sweep *sweep, b
 		if (sweep->block + 1 == table->blocks)
 			return false;
 		enter_block(table, sweep, sweep->block + 1);
-		sweep->at = ended ? wn__lowest_bit(~sweep->extras, fast) : 0;
+		sweep->at = wn__lowest_bit(~sweep->extras, fast);
 		sweep->open += wn__popcount(sweep->occupieds & wn__low_bits(sweep->at + 1));
 	} while (sweep->at > 63);
 	return true;
@@ -206,7 +205,7 @@ WN__INLINE bool pass_runs(const struct wn__table *table, struct sweep *sweep, bo
 	if (next < 64)
 		next += wn__lowest_bit(~sweep->extras >> next, fast);
 	if (next > 63)
-		return next_block(table, sweep, last < 64, fast);
+		return next_block(table, sweep, fast);
 	sweep->open = wn__popcount(sweep->occupieds >> sweep->at >> 1 &
 				   wn__lower_bits(next - sweep->at));
 	sweep->at = next;
