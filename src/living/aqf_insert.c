@@ -2,8 +2,8 @@
  *
  * Like every change (aqf_write.c): take the regions, find the place and an empty slot,
  * see that there is room, move slots. The search has a short form for what most inserts
- * meet, as queries have wn__glance(): a run, its end and an empty slot all in the
- * quotient's block and the one behind it, and no extra slots in either. It is straight
+ * meet, as queries have wn__glance(): run and empty slot among the 64 slots from the
+ * quotient's on, and no extra slots on the way. It is straight
  * code without branches on what the slots hold: such a branch is mispredicted in
  * every other insert, each time only after the wait for the block's cache lines. */
 #include <winnow/error.h>
@@ -62,7 +62,7 @@ WN__INLINE unsigned count_before(const struct wn__table *table, uint64_t start, 
 }
 
 /* False: the place or the empty slot is not among the 64 slots from the quotient's on, or
- * there are extra slots about. All is read under the lock of the region that the quotient's
+ * there are extra slots on the way. All is read under the lock of the region that the quotient's
  * block and the one behind it are in. */
 WN__INLINE bool look_near(const struct wn__table *table, uint64_t quotient, uint64_t remainder,
 			  struct near *near, bool fast)
@@ -71,12 +71,11 @@ WN__INLINE bool look_near(const struct wn__table *table, uint64_t quotient, uint
 	unsigned home = quotient & 63;
 	unsigned offset = wn__offset_byte(table, quotient >> 6);
 	uint64_t occupieds = wn__word(table, base + WN__OCCUPIEDS, true);
-	uint64_t ends = wn__word(table, base + WN__RUNENDS, true);
-	uint64_t extras = wn__word(table, base + WN__EXTENSIONS, true) |
-			  wn__word(table, base + table->block_words + WN__EXTENSIONS, true);
+	uint64_t ends = wn__true_runends(table, quotient >> 6, true);
+	uint64_t extras;
 	unsigned from, open, at, length, before;
 
-	if (WN__UNLIKELY(offset >= 64 || extras))
+	if (WN__UNLIKELY(offset >= 64))
 		return false;
 	/* As in wn__glance(): the run starts where those before it have ended. */
 	from = offset > home ? offset : home;
@@ -84,7 +83,8 @@ WN__INLINE bool look_near(const struct wn__table *table, uint64_t quotient, uint
 	       wn__popcount((ends & wn__lower_bits(from)) >> offset);
 	/* From here on, bits and places are counted from the quotient's slot. */
 	from -= home;
-	ends = meta_window(table, base, WN__RUNENDS, home);
+	extras = meta_window(table, base, WN__EXTENSIONS, home);
+	ends = meta_window(table, base, WN__RUNENDS, home) & ~extras;
 	at = wn__select(ends >> from << 1 | 1, open & 63, fast) + from;
 	length = at < 64 ? wn__lowest_bit(ends >> at, fast) + 1 : 64;
 	length &= 0 - (unsigned)(occupieds >> home & 1);
@@ -111,7 +111,8 @@ WN__INLINE bool look_near(const struct wn__table *table, uint64_t quotient, uint
 		ends >>= passed;
 	}
 	near->empty = quotient + at;
-	return true;
+	/* Was it right to take every slot on the way for a fingerprint? */
+	return !(extras >> from << from & wn__low_bits(at + 1));
 }
 
 WN__INLINE void set_occupied(struct wn_aqf *aqf, uint64_t quotient)
