@@ -44,14 +44,14 @@ void wn__set_meta(struct wn_aqf *aqf, unsigned which, uint64_t slot, bool on)
 	blend(aqf, (slot >> 6) * aqf->table.block_words + which, bit, on ? bit : 0);
 }
 
-/* Within one block: insert a slot's content at `first`, and move the slots [first, last) up
- * by one. What the slot `last` held. */
-WN__INLINE uint64_t insert_content(struct wn_aqf *aqf, uint64_t block, unsigned first, unsigned last,
-			       uint64_t content)
+/* Insert a slot's content at `first` of a block's, and move the slots [first, last) up by one.
+ * What the slot `last` held, if that is the block's last. */
+WN__INLINE uint64_t insert_content(const struct wn_aqf *aqf, uint64_t *slots, unsigned first,
+				   unsigned last, uint64_t content)
 {
 	const unsigned width = aqf->table.slot_bits, rest = 64 - width;
 	unsigned from = first * width, to = (last + 1) * width - 1;
-	uint64_t *at = aqf->words + slots_index(aqf, block) + (from >> 6);
+	uint64_t *at = slots + (from >> 6);
 	uint64_t *top = at + ((to >> 6) - (from >> 6));
 	uint64_t below = wn__low_bits(from & 63), changed = wn__low_bits((to & 63) + 1);
 	uint64_t word = wn__load(at);
@@ -112,23 +112,54 @@ static bool meta_bit(const struct wn_aqf *aqf, unsigned which, uint64_t slot)
 	return wn__bit(load_at(aqf, (slot >> 6) * aqf->table.block_words + which), slot);
 }
 
+/* In a block of which all slots move up by one: `bits` are the first, and become what the last
+ * one was. */
+WN__INLINE void push_block(struct wn_aqf *aqf, uint64_t *base, struct wn__slot_bits *bits)
+{
+	const unsigned width = aqf->table.slot_bits, rest = 64 - width;
+	uint64_t *at = base + aqf->table.meta_words, *end = at + width;
+	uint64_t runends = wn__load(base + WN__RUNENDS);
+	uint64_t extensions = wn__load(base + WN__EXTENSIONS);
+	uint64_t carry = bits->content;
+
+	wn__store(base + WN__RUNENDS, runends << 1 | bits->runend);
+	wn__store(base + WN__EXTENSIONS, extensions << 1 | bits->extension);
+	while (at < end) {
+		uint64_t word = wn__load(at);
+
+		wn__store(at++, word << width | carry);
+		carry = word >> rest;
+	}
+	*bits = (struct wn__slot_bits){carry, runends >> 63, extensions >> 63};
+}
+
+/* In a block of which the slots [first, last) move up by one, and the one at `last` is lost or
+ * comes out. */
+WN__INLINE void push_slots(struct wn_aqf *aqf, uint64_t *base, unsigned first, unsigned last,
+			   struct wn__slot_bits *bits)
+{
+	bits->content = insert_content(aqf, base + aqf->table.meta_words, first, last,
+				       bits->content);
+	bits->runend = wn__insert_bit(base + WN__RUNENDS, first, last, bits->runend);
+	bits->extension = wn__insert_bit(base + WN__EXTENSIONS, first, last, bits->extension);
+}
+
 WN__INLINE void insert_slot(struct wn_aqf *aqf, uint64_t quotient, uint64_t slot, uint64_t empty,
 			    struct wn__slot_bits bits)
 {
-	uint64_t top = empty >> 6;
-	unsigned first = slot & 63;
+	uint64_t block = slot >> 6, top = empty >> 6;
+	uint64_t *base = aqf->words + block * aqf->table.block_words;
 
-	/* What each block's last slot held goes into the next one's first. */
-	for (uint64_t block = slot >> 6; block <= top; block++, first = 0) {
-		unsigned last = block == top ? empty & 63 : 63;
-		uint64_t *base = aqf->words + block * aqf->table.block_words;
-
-		bits.content = insert_content(aqf, block, first, last, bits.content);
-		bits.runend = wn__insert_bit(base + WN__RUNENDS, first, last, bits.runend);
-		bits.extension =
-			wn__insert_bit(base + WN__EXTENSIONS, first, last, bits.extension);
+	if (block == top) {
+		push_slots(aqf, base, slot & 63, empty & 63, &bits);
+	} else {
+		push_slots(aqf, base, slot & 63, 63, &bits);
+		for (base += aqf->table.block_words; ++block < top;
+		     base += aqf->table.block_words)
+			push_block(aqf, base, &bits);
+		push_slots(aqf, base, 0, empty & 63, &bits);
 	}
-	for (uint64_t block = (quotient >> 6) + 1; block <= top; block++)
+	for (block = (quotient >> 6) + 1; block <= top; block++)
 		wn__raise_offset(aqf, block);
 }
 
