@@ -221,18 +221,6 @@ WN__INLINE bool insert_near(struct wn_aqf *aqf, struct wn__fingerprint print, un
 	return done;
 }
 
-static __attribute__((noinline)) bool insert_near_plain(struct wn_aqf *aqf, struct wn_hash hash,
-							unsigned tag, struct wn_match *matchp)
-{
-	return insert_near(aqf, wn__split(hash, aqf->table.slots), tag, matchp, false);
-}
-
-WN__TARGET_FAST static bool insert_near_fast(struct wn_aqf *aqf, struct wn_hash hash, unsigned tag,
-					     struct wn_match *matchp)
-{
-	return insert_near(aqf, wn__split(hash, aqf->table.slots), tag, matchp, true);
-}
-
 static int insert_held(struct wn__hold *hold, uint64_t remainder, unsigned tag, uint32_t *rankp)
 {
 	const struct wn__table *table = &hold->aqf->table;
@@ -276,15 +264,33 @@ static __attribute__((noinline)) int insert_far(struct wn_aqf *aqf, struct wn_ha
 	return err;
 }
 
+WN__INLINE int insert(struct wn_aqf *aqf, struct wn_hash hash, unsigned tag,
+		      struct wn_match *matchp, bool fast)
+{
+	if (insert_near(aqf, wn__split(hash, aqf->table.slots), tag, matchp, fast))
+		return 0;
+	return insert_far(aqf, hash, tag, matchp);
+}
+
+static __attribute__((noinline)) int insert_plain(struct wn_aqf *aqf, struct wn_hash hash,
+						  unsigned tag, struct wn_match *matchp)
+{
+	return insert(aqf, hash, tag, matchp, false);
+}
+
+WN__TARGET_FAST static int insert_fast(struct wn_aqf *aqf, struct wn_hash hash, unsigned tag,
+				       struct wn_match *matchp)
+{
+	return insert(aqf, hash, tag, matchp, true);
+}
+
 int wn_aqf_insert_tagged(struct wn_aqf *aqf, struct wn_hash hash, unsigned tag,
 			 struct wn_match *matchp)
 {
 	if (tag >> aqf->table.tag_bits)
 		return WN_ERR_INVALID;
-	if (aqf->fast ? insert_near_fast(aqf, hash, tag, matchp)
-		      : insert_near_plain(aqf, hash, tag, matchp))
-		return 0;
-	return insert_far(aqf, hash, tag, matchp);
+	return aqf->fast ? insert_fast(aqf, hash, tag, matchp)
+			 : insert_plain(aqf, hash, tag, matchp);
 }
 
 int wn_aqf_insert(struct wn_aqf *aqf, struct wn_hash hash, struct wn_match *matchp)
