@@ -170,11 +170,8 @@ WN__INLINE bool put_near(struct wn_aqf *aqf, uint64_t quotient, const struct nea
 }
 
 /* What the caller is told while the region is held. */
-WN__INLINE struct wn_match match_held(const struct wn_aqf *aqf, struct wn__fingerprint print,
-				      uint32_t rank)
+WN__INLINE struct wn_match match_held(const struct wn_aqf *aqf, uint64_t minirun, uint32_t rank)
 {
-	uint64_t minirun = wn__minirun_of(&aqf->table, print);
-
 	return (struct wn_match){
 		.minirun = minirun,
 		.rank = rank,
@@ -194,28 +191,30 @@ WN__INLINE bool has_block_behind(const struct wn__table *table, uint64_t quotien
 }
 
 /* False: nothing was done. Another way may find room or not. */
-WN__INLINE bool insert_near(struct wn_aqf *aqf, struct wn__fingerprint print, unsigned tag,
+WN__INLINE bool insert_near(struct wn_aqf *aqf, uint64_t minirun, unsigned tag,
 			    struct wn_match *matchp, bool fast)
 {
 	const struct wn__table *table = &aqf->table;
-	uint64_t remainder = wn__remainder_of(table, print);
-	uint64_t content = remainder << table->tag_bits | tag;
+	uint64_t quotient = minirun >> table->remainder_bits;
+	uint64_t remainder = minirun & wn__lower_bits(table->remainder_bits);
 	struct wn__hold hold;
 	struct near near;
 	bool done;
 
-	if (!has_block_behind(table, print.quotient))
+	if (!has_block_behind(table, quotient))
 		return false;
 	wn__room_prepare(aqf);
-	hold = wn__hold_home(aqf, print.quotient);
-	done = look_near(table, print.quotient, remainder, &near, fast) &&
+	hold = wn__hold_home(aqf, quotient);
+	done = look_near(table, quotient, remainder, &near, fast) &&
 	       wn__room_claim_key(&hold);
 	if (done) {
-		if (!put_near(aqf, print.quotient, &near, content))
-			put(aqf, print.quotient, near, content);
+		uint64_t content = remainder << table->tag_bits | tag;
+
+		if (!put_near(aqf, quotient, &near, content))
+			put(aqf, quotient, near, content);
 		wn__room_account(&hold, 1, 0);
 		if (matchp)
-			*matchp = match_held(aqf, print, near.rank);
+			*matchp = match_held(aqf, minirun, near.rank);
 	}
 	wn__region_unlock(&aqf->regions[hold.low]);
 	return done;
@@ -241,10 +240,10 @@ static int insert_held(struct wn__hold *hold, uint64_t remainder, unsigned tag, 
 }
 
 /* Wherever it goes. */
-static __attribute__((noinline)) int insert_far(struct wn_aqf *aqf, struct wn_hash hash,
-						unsigned tag, struct wn_match *matchp)
+static __attribute__((noinline)) int insert_far(struct wn_aqf *aqf, uint64_t minirun, unsigned tag,
+						struct wn_match *matchp)
 {
-	struct wn__fingerprint print = wn__split(hash, aqf->table.slots);
+	unsigned bits = aqf->table.remainder_bits;
 	struct wn__hold hold;
 	bool final;
 	int err;
@@ -253,10 +252,10 @@ static __attribute__((noinline)) int insert_far(struct wn_aqf *aqf, struct wn_ha
 		uint32_t rank;
 
 		final = wn__room_prepare(aqf);
-		hold = wn__hold_take(aqf, print.quotient);
-		err = insert_held(&hold, wn__remainder_of(&aqf->table, print), tag, &rank);
+		hold = wn__hold_take(aqf, minirun >> bits);
+		err = insert_held(&hold, minirun & wn__low_bits(bits), tag, &rank);
 		if (matchp)
-			*matchp = match_held(aqf, print, rank);
+			*matchp = match_held(aqf, minirun, rank);
 		wn__hold_release(&hold);
 	} while (hold.refused && !final);
 	if (matchp)
@@ -267,9 +266,11 @@ static __attribute__((noinline)) int insert_far(struct wn_aqf *aqf, struct wn_ha
 WN__INLINE int insert(struct wn_aqf *aqf, struct wn_hash hash, unsigned tag,
 		      struct wn_match *matchp, bool fast)
 {
-	if (insert_near(aqf, wn__split(hash, aqf->table.slots), tag, matchp, fast))
+	uint64_t minirun = wn__hash_minirun(hash, aqf->table.slots, aqf->table.remainder_bits);
+
+	if (insert_near(aqf, minirun, tag, matchp, fast))
 		return 0;
-	return insert_far(aqf, hash, tag, matchp);
+	return insert_far(aqf, minirun, tag, matchp);
 }
 
 static __attribute__((noinline)) int insert_plain(struct wn_aqf *aqf, struct wn_hash hash,
