@@ -144,91 +144,73 @@ int wn__find_stored(struct wn__hold *hold, struct wn__fingerprint stored, struct
 
 /* ---- empty slots -------------------------------------------------------- */
 
-/* How many quotients from `from` to `to`, both included, are occupied. */
-WN__INLINE unsigned occupied_between(const struct wn__table *table, uint64_t from, uint64_t to)
+/* The slots of a block that come right behind a run and its extra slots. */
+WN__INLINE uint64_t behind_runs(uint64_t ends, uint64_t extras)
 {
-	uint64_t block = from >> 6, last = to >> 6;
-	uint64_t word = wn__meta(table, block, WN__OCCUPIEDS, true) & UINT64_MAX << (from & 63);
-	unsigned count = 0;
+	uint64_t behind = ends << 1;
 
-	while (block < last) {
-		count += wn__popcount(word);
-		word = wn__meta(table, ++block, WN__OCCUPIEDS, true);
+	/* Where extra slots follow, the carry runs through all of them. */
+	return (behind | (extras + (behind & extras))) & ~extras;
+}
+
+/* The first empty slot of a block from `at` on, or 64 and more. A slot is empty if all runs of
+ * quotients up to its own number have ended before it. Of what the blocks before this one hold
+ * the offset is all that matters. */
+WN__INLINE unsigned empty_in_block(const struct wn__table *table, uint64_t block, unsigned at,
+				   bool fast)
+{
+	uint64_t occupieds = wn__meta(table, block, WN__OCCUPIEDS, true);
+	uint64_t extras = wn__extensions(table, block, true);
+	uint64_t ends = wn__meta(table, block, WN__RUNENDS, true) & ~extras;
+	uint64_t behind = behind_runs(ends, extras);
+	unsigned offset = wn__offset_byte(table, block);
+	unsigned open;
+
+	if (at < offset)
+		at = offset;
+	if (at < 64)
+		at += wn__lowest_bit(~(extras >> at), fast);
+	if (at > 63)
+		return at;
+	/* Runs of quotients up to here that have not ended before. */
+	open = wn__popcount(occupieds & UINT64_MAX >> (63 - at)) -
+	       wn__popcount((ends & wn__lower_bits(at)) >> offset);
+	if (open > 63)
+		return 64;
+	occupieds = occupieds >> at >> 1;
+	behind = behind >> at | 1;
+	/* Behind the last of the open runs there may be others open. Not a branch for each: it
+	 * would be mispredicted once a block, which takes longer than two steps in vain. */
+	while (open > 0) {
+		for (unsigned step = 0; step < 4; step++) {
+			unsigned passed = wn__select(behind, open, fast);
+
+			at += passed;
+			passed &= 63;
+			open = wn__popcount(occupieds & wn__lower_bits(passed));
+			occupieds >>= passed;
+			behind >>= passed;
+		}
 	}
-	return count + wn__popcount(word & UINT64_MAX >> (63 - (to & 63)));
+	return at;
 }
 
-/* On the way from slot to slot, a block's metadata at hand. */
-struct sweep {
-	uint64_t block;
-	uint64_t occupieds, ends, extras;
-	unsigned at;
-	unsigned open; /* runs of quotients up to here that have not ended before */
-};
-
-WN__INLINE void enter_block(const struct wn__table *table, struct sweep *sweep, uint64_t block)
-{
-	const unsigned char *ahead = table->words + (block + 2) * table->block_words * 8;
-
-	/* Whoever comes this far goes on, most of the time, and then moves the slots. */
-	__builtin_prefetch(ahead);
-	__builtin_prefetch(ahead + 64);
-	sweep->block = block;
-	sweep->occupieds = wn__meta(table, block, WN__OCCUPIEDS, true);
-	sweep->extras = wn__extensions(table, block, true);
-	sweep->ends = wn__meta(table, block, WN__RUNENDS, true) & ~sweep->extras;
-}
-
-/* On to the next block. The extra slots it begins with, if any, are those of what was passed;
- * there may be more than a block of them. */
-WN__INLINE bool next_block(const struct wn__table *table, struct sweep *sweep, bool fast)
-{
-	sweep->open -= wn__popcount(sweep->ends >> sweep->at);
-	sweep->open += wn__popcount(sweep->occupieds >> sweep->at >> 1);
-	do {
-		if (sweep->block + 1 == table->blocks)
-			return false;
-		enter_block(table, sweep, sweep->block + 1);
-		sweep->at = wn__lowest_bit(~sweep->extras, fast);
-		sweep->open += wn__popcount(sweep->occupieds & wn__low_bits(sweep->at + 1));
-	} while (sweep->at > 63);
-	return true;
-}
-
-/* To the slot behind the runs that are open here. False at the table's end. */
-WN__INLINE bool pass_runs(const struct wn__table *table, struct sweep *sweep, bool fast)
-{
-	unsigned last = sweep->open > 64 ? 64 : wn__select(sweep->ends >> sweep->at,
-							   sweep->open - 1, fast);
-	unsigned next = sweep->at + last + 1;
-
-	if (next < 64)
-		next += wn__lowest_bit(~sweep->extras >> next, fast);
-	if (next > 63)
-		return next_block(table, sweep, fast);
-	sweep->open = wn__popcount(sweep->occupieds >> sweep->at >> 1 &
-				   wn__lower_bits(next - sweep->at));
-	sweep->at = next;
-	return true;
-}
-
-/* A slot is empty if everything of quotients up to its own number ends before it. */
 WN__INLINE uint64_t look_for_empty(const struct wn__hold *hold, uint64_t slot, bool fast)
 {
 	const struct wn__table *table = &hold->aqf->table;
-	uint64_t lowest = UINT64_MAX;
-	uint64_t end = wn__content_end(table, slot, true, true, fast, &lowest);
-	struct sweep sweep;
+	unsigned at = slot & 63;
 
-	if (end <= slot || end >= wn__physical_slots(table))
-		return end <= slot ? slot : wn__physical_slots(table);
-	enter_block(table, &sweep, end >> 6);
-	sweep.at = end & 63;
-	sweep.open = occupied_between(table, slot + 1, end);
-	while (sweep.open > 0)
-		if (!pass_runs(table, &sweep, fast))
-			return wn__physical_slots(table);
-	return sweep.block * 64 + sweep.at;
+	for (uint64_t block = slot >> 6; block < table->blocks; block++, at = 0) {
+		const unsigned char *ahead = table->words + (block + 2) * table->block_words * 8;
+
+		/* Whoever comes this far goes on, most of the time, and then moves the slots. */
+		__builtin_prefetch(ahead);
+		__builtin_prefetch(ahead + 64);
+		at = empty_in_block(table, block, at, fast);
+		if (at < 64)
+			return block * 64 + at;
+	}
+	return wn__physical_slots(table);
 }
 
 static uint64_t look_for_empty_plain(const struct wn__hold *hold, uint64_t slot)
