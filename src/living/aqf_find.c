@@ -177,22 +177,7 @@ WN__INLINE unsigned empty_in_block(const struct wn__table *table, uint64_t block
 	       wn__popcount((ends & wn__lower_bits(at)) >> offset);
 	if (open > 63)
 		return 64;
-	occupieds = occupieds >> at >> 1;
-	behind = behind >> at | 1;
-	/* Behind the last of the open runs there may be others open. Not a branch for each: it
-	 * would be mispredicted once a block, which takes longer than two steps in vain. */
-	while (open > 0) {
-		for (unsigned step = 0; step < 4; step++) {
-			unsigned passed = wn__select(behind, open, fast);
-
-			at += passed;
-			passed &= 63;
-			open = wn__popcount(occupieds & wn__lower_bits(passed));
-			occupieds >>= passed;
-			behind >>= passed;
-		}
-	}
-	return at;
+	return at + wn__pass_runs(occupieds >> at >> 1, behind >> at | 1, open, 4, fast);
 }
 
 WN__INLINE uint64_t look_for_empty(const struct wn__hold *hold, uint64_t slot, bool fast)

@@ -30,6 +30,32 @@ struct wn__spot wn__find_rank(struct wn__hold *hold, uint64_t remainder, uint32_
 int wn__find_stored(struct wn__hold *hold, struct wn__fingerprint stored, struct wn_match match,
 		    struct wn__spot *spotp);
 
+/* How far it is from a slot where `open` runs, 63 at most, have not ended to the first one where
+ * none is open, which is empty; 64 or more if it is not within 64 slots. Bit 0 of `behind` is
+ * set, the others say which slots come right behind a run; those of `occupieds` which quotients
+ * are, from the one after the slot's own number on.
+ *
+ * Behind the last of the open runs there may be others open. With a branch for each, one would
+ * be mispredicted, which takes longer than a few steps in vain: `steps` are taken at once. */
+WN__INLINE unsigned wn__pass_runs(uint64_t occupieds, uint64_t behind, unsigned open,
+				  unsigned steps, bool fast)
+{
+	unsigned far = 0;
+
+	while (open > 0) {
+		for (unsigned step = 0; step < steps; step++) {
+			unsigned passed = wn__select(behind, open, fast);
+
+			far += passed;
+			passed &= 63;
+			open = wn__popcount(occupieds & wn__lower_bits(passed));
+			occupieds >>= passed;
+			behind >>= passed;
+		}
+	}
+	return far;
+}
+
 /* The first empty slot from `slot` on, or the table's end. */
 uint64_t wn__find_empty(struct wn__hold *hold, uint64_t slot);
 

@@ -98,18 +98,11 @@ WN__INLINE bool look_near(const struct wn__table *table, uint64_t quotient, uint
 	/* A slot is empty where all runs of quotients up to it have ended. */
 	occupieds = meta_window(table, base, WN__OCCUPIEDS, home) >> 1;
 	open = wn__popcount(occupieds & wn__lower_bits(at)) + !near->last;
-	occupieds >>= at;
-	ends >>= at;
-	while (open > 0) {
-		unsigned passed = wn__select(ends, open - 1, fast) + 1;
-
-		at += passed;
-		if (at > 63)
-			return false;
-		open = wn__popcount(occupieds & wn__lower_bits(passed));
-		occupieds >>= passed;
-		ends >>= passed;
-	}
+	if (WN__UNLIKELY(open > 63))
+		return false;
+	at += wn__pass_runs(occupieds >> at, ends >> at << 1 | 1, open, 2, fast);
+	if (at > 63)
+		return false;
 	near->empty = quotient + at;
 	/* Was it right to take every slot on the way for a fingerprint? */
 	return !(extras >> from << from & wn__low_bits(at + 1));
