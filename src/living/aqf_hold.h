@@ -31,8 +31,7 @@ WN__INLINE struct wn__hold wn__hold_home(const struct wn_aqf *aqf, uint64_t quot
 	const unsigned char *ahead =
 		aqf->table.words + (quotient >> 6) * aqf->table.block_words * 8;
 
-	/* All at once, and to be written: what another thread wrote last comes over
-	 * once, not to be read first and then again to be written. */
+	/* Locking is a barrier: what is behind it does not begin before it is done. */
 	__builtin_prefetch(ahead, 1);
 	__builtin_prefetch(ahead + 64, 1);
 	__builtin_prefetch(aqf->table.offsets + (quotient >> 6), 1);

@@ -1,11 +1,11 @@
 /* aqf_insert.c - inserting a fingerprint into a living filter.
  *
- * Like every change (aqf_write.c): take the regions, find the place and an empty slot,
- * see that there is room, move slots. The search has a short form for what most inserts
- * meet, as queries have wn__glance(): run and empty slot among the 64 slots from the
- * quotient's on, and no extra slots on the way. It is straight
- * code without branches on what the slots hold: such a branch is mispredicted in
- * every other insert, each time only after the wait for the block's cache lines. */
+ * Like every change (aqf_write.c): take the regions, find the place and an empty slot, see that
+ * there is room, move slots. There is a short form for what most inserts meet, as queries have
+ * wn__glance(): run and empty slot are among the 64 slots from the quotient's on, with no extra
+ * slots on the way. It is straight code with next to no branches on what the slots hold: each
+ * would be mispredicted in every other insert, and only after the wait for the block's cache
+ * lines. Where it does not fit it has changed nothing, and the general form follows. */
 #include <winnow/error.h>
 
 #include "aqf_find.h"
@@ -15,7 +15,7 @@
 /* A place for a new fingerprint. */
 struct near {
 	uint64_t slot;
-	uint64_t empty; /* the first empty slot from there on */
+	uint64_t empty;  /* the first empty slot from there on */
 	uint64_t before; /* slot of the fingerprint before it in the run, or WN__NO_SLOT */
 	uint32_t rank;
 	bool last; /* none comes behind it in the run */
@@ -23,7 +23,7 @@ struct near {
 
 /* A block's words of metadata and the next one's, as one: 64 bits from `home` on. */
 WN__INLINE uint64_t meta_window(const struct wn__table *table, uint64_t base, unsigned which,
-				    unsigned home)
+				unsigned home)
 {
 	return wn__word(table, base + which, true) >> home |
 	       wn__word(table, base + table->block_words + which, true) << 1 << (63 - home);
@@ -183,7 +183,7 @@ WN__INLINE bool has_block_behind(const struct wn__table *table, uint64_t quotien
 		       (1 << (WN__REGION_SHIFT - 6)) - 1;
 }
 
-/* False: nothing was done. Another way may find room or not. */
+/* False: nothing was done. */
 WN__INLINE bool insert_near(struct wn_aqf *aqf, uint64_t minirun, unsigned tag,
 			    struct wn_match *matchp, bool fast)
 {

@@ -87,7 +87,7 @@ static void slots_down(struct wn_aqf *aqf, uint64_t block, unsigned first, unsig
 	for (; at < highest; at++, mask = UINT64_MAX) {
 		uint64_t above = load_at(aqf, at + 1);
 
-		wn__store(aqf->words + at, (word & ~mask) | ((word >> width | above << (64 - width)) & mask));
+		blend(aqf, at, mask, word >> width | above << (64 - width));
 		word = above;
 	}
 	mask &= wn__low_bits((to & 63) + 1);

@@ -18,12 +18,16 @@ struct place {
 };
 
 static const struct place places[] = {
-	{.capacity = 150, .first = 0, .spread = 150, .keys = 150},      /* a whole table */
-	{.capacity = 700, .first = 50, .spread = 30, .keys = 90},       /* around a block's border */
-	{.capacity = 700, .first = 120, .spread = 300, .keys = 270},    /* clusters of a block */
-	{.capacity = 608, .first = 600, .spread = 40, .keys = 60},      /* at the end: 640 slots */
-	{.capacity = 5000, .first = 4060, .spread = 60, .keys = 90},    /* around a region's border */
-	{.capacity = 5000, .first = 3900, .spread = 190, .keys = 330},  /* from one into the next */
+	/* a whole table */
+	{.capacity = 150, .first = 0, .spread = 150, .keys = 150},
+	/* around a block's border; clusters longer than a block */
+	{.capacity = 700, .first = 50, .spread = 30, .keys = 90},
+	{.capacity = 700, .first = 120, .spread = 300, .keys = 270},
+	/* at the table's end: 640 slots */
+	{.capacity = 608, .first = 600, .spread = 40, .keys = 60},
+	/* around a region's border; from one region into the next */
+	{.capacity = 5000, .first = 4060, .spread = 60, .keys = 90},
+	{.capacity = 5000, .first = 3900, .spread = 190, .keys = 330},
 };
 
 #define PLACES ((int)(sizeof(places) / sizeof(places[0])))
