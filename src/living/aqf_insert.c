@@ -98,8 +98,6 @@ WN__INLINE bool look_near(const struct wn__table *table, uint64_t quotient, uint
 	/* A slot is empty where all runs of quotients up to it have ended. */
 	occupieds = meta_window(table, base, WN__OCCUPIEDS, home) >> 1;
 	open = wn__popcount(occupieds & wn__lower_bits(at)) + !near->last;
-	if (WN__UNLIKELY(open > 63))
-		return false;
 	at += wn__pass_runs(occupieds >> at, ends >> at << 1 | 1, open, 2, fast);
 	if (at > 63)
 		return false;

@@ -234,6 +234,23 @@ START_TEST(more_than_a_block_of_extra_slots_is_passed)
 }
 END_TEST
 
+/* All quotients of a block are occupied and none of their runs ends in it. */
+START_TEST(a_block_in_which_64_runs_are_open_has_no_empty_slot)
+{
+	uint64_t random = 7;
+	struct subject subject = new_subject(700, 9);
+
+	for (uint64_t at = 0; at < 134; at++) {
+		uint64_t quotient = 64 + (at < 64 ? at : 0);
+
+		expect(insert_item(&subject, craft_key(subject.aqf, quotient, at, &random)) == 0);
+		check_slots(&subject);
+		check_empties(&subject);
+	}
+	end_subject(&subject);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("aqf_slots");
@@ -244,5 +261,6 @@ int main(void)
 	tcase_add_loop_test(tests, every_change_leaves_what_the_loader_makes, 0, PLACES * WIDTHS);
 	tcase_add_loop_test(tests, inserts_alone_leave_what_the_loader_makes, 0, 2 * WIDTHS);
 	tcase_add_loop_test(tests, more_than_a_block_of_extra_slots_is_passed, 0, 64);
+	tcase_add_test(tests, a_block_in_which_64_runs_are_open_has_no_empty_slot);
 	return test_run(suite);
 }
