@@ -1,7 +1,7 @@
 /* contender_fuse.c - a binary fuse filter over winnow's hashes of the keys. */
 #include <stdlib.h>
 
-#include "bench/binary_fuse.h"
+#include "bench/filters/binary_fuse.h"
 #include "contender.h"
 
 static uint64_t hash_of(const struct job *job, const struct bench_key *key)

@@ -2,9 +2,9 @@
  *
  * A pile begins with one bucket. When that has become large, its numbers are spread over 256, and
  * further ones go there at once: 1 to 2 ns a number, where counting and scattering them in the end
- * takes 3. The numbers of a bucket are sorted by counting, by their next bits, to about one number in
- * two places, straight from the chunks to where they belong; an insertion sort puts the few
- * neighbours in order. A bucket that is far fuller in one place than chance allows is heap-sorted:
+ * takes 3. The numbers of a bucket, or of a part of one that fits in a core's own cache, are sorted
+ * by counting their next bits, to about one number in two places; an insertion sort puts the few
+ * neighbours in order. Where a place is far fuller than chance allows, the heap sorts instead:
  * crafted numbers cost n log n, never n squared. */
 #include <errno.h>
 #include <stdlib.h>
@@ -77,12 +77,26 @@ static int add_slab(struct wn__pile *pile)
 	return 0;
 }
 
+/* What a chunk begins with. */
+static unsigned char *get_link(const unsigned char *chunk)
+{
+	unsigned char *link;
+
+	memcpy(&link, chunk, sizeof(link));
+	return link;
+}
+
+static void set_link(unsigned char *chunk, unsigned char *link)
+{
+	memcpy(chunk, &link, sizeof(link));
+}
+
 static unsigned char *take_chunk(struct wn__pile *pile)
 {
 	unsigned char *chunk = pile->unused;
 
 	if (chunk) {
-		memcpy(&pile->unused, chunk, sizeof(pile->unused));
+		pile->unused = get_link(chunk);
 		return chunk;
 	}
 	if (pile->slab < pile->slab_count && pile->chunk == pile->slabs[pile->slab].chunks) {
@@ -96,7 +110,7 @@ static unsigned char *take_chunk(struct wn__pile *pile)
 
 static void drop_chunk(struct wn__pile *pile, unsigned char *chunk)
 {
-	memcpy(chunk, &pile->unused, sizeof(pile->unused));
+	set_link(chunk, pile->unused);
 	pile->unused = chunk;
 }
 
@@ -109,7 +123,7 @@ struct walk {
 
 static bool next_chunk(struct walk *walk)
 {
-	memcpy(&walk->chunk, walk->chunk, sizeof(walk->chunk));
+	walk->chunk = get_link(walk->chunk);
 	if (!walk->chunk)
 		return false;
 	walk->numbers = (const uint64_t *)(void *)walk->chunk + 1;
@@ -143,7 +157,7 @@ static int add_chunk(struct wn__pile *pile, unsigned bucket)
 		return ENOMEM;
 	if (before)
 		before -= WN__PILE_CHUNK;
-	memcpy(chunk, &before, sizeof(before));
+	set_link(chunk, before);
 	pile->at[bucket] = (uint64_t *)(void *)chunk + 1;
 	return 0;
 }
@@ -155,13 +169,12 @@ static int reserve(struct wn__pile *pile, size_t count)
 	size_t got = 0;
 
 	for (unsigned char *chunk; got < count && (chunk = take_chunk(pile)); got++) {
-		memcpy(chunk, &taken, sizeof(taken));
+		set_link(chunk, taken);
 		taken = chunk;
 	}
 	while (taken) {
-		unsigned char *next;
+		unsigned char *next = get_link(taken);
 
-		memcpy(&next, taken, sizeof(next));
 		drop_chunk(pile, taken);
 		taken = next;
 	}

@@ -9,7 +9,8 @@
 
 #include "bits.h"
 
-#define WN__PILE_CHUNK ((size_t)4096) /* bytes, and their alignment: an address tells when it is full */
+/* Bytes, and their alignment: an address tells when a chunk is full. */
+#define WN__PILE_CHUNK ((size_t)4096)
 #define WN__PILE_BUCKETS 256
 
 struct wn__pile_slab;

@@ -23,3 +23,12 @@ struct wn__shape wn__block_shape(const struct wn_block_info *info, const struct 
 		kind->shape(info, &shape);
 	return shape;
 }
+
+uint64_t wn__slots_for_lessons(uint64_t slots, unsigned remainder_bits)
+{
+	if (remainder_bits + WN__PIECE_BITS > 64)
+		return slots;
+	while ((unsigned)__builtin_ctzll(slots) > 64 - WN__PIECE_BITS - remainder_bits)
+		slots++;
+	return slots;
+}

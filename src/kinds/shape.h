@@ -25,6 +25,14 @@ struct wn__shape {
 #define WN__SHAPE_MAX_REMAINDER_BITS 32
 bool wn__shape_is_valid(struct wn__shape shape);
 
+/* The bits of a stored key behind the remainder that one lesson holds (learn/lessons.h). */
+#define WN__PIECE_BITS 42
+
+/* Key lists keep upper halves, and each factor of two in the number of slots costs one of the bits
+ * that these tell. As many slots as are asked for, or a few more, so that a whole piece is known;
+ * with more than 22 remainder bits there is no such number, and a filter does not learn. */
+uint64_t wn__slots_for_lessons(uint64_t slots, unsigned remainder_bits);
+
 /* The plain shape of a filter in a block: a slot for each key, so many bits of remainder. */
 #define WN__PLAIN_REMAINDER_BITS 24
 

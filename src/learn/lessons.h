@@ -35,9 +35,6 @@ WN_BEGIN_DECLS
 #define WN__REGISTRY_BUDGET ((size_t)64 << 20)
 #define WN__REGISTRY_MIN_BUDGET ((size_t)32 << 10)
 
-/* A lesson is one such piece of the fraction behind the remainder. */
-#define WN__PIECE_BITS 42
-
 struct wn__registry; /* the lessons of all filters */
 struct wn__lessons;  /* one filter's */
 

@@ -53,8 +53,8 @@ WN_PUBLIC void wn_builder_destroy(struct wn_builder *builder);
 WN_PUBLIC int wn_builder_add(struct wn_builder *builder, const void *key, size_t size);
 WN_PUBLIC int wn_builder_add_hash(struct wn_builder *builder, struct wn_hash hash);
 
-/* Name a hash that the finished filter should answer "no" (unless it is a key's: keys win). An "aqf"
- * filter always does, unless a key has the same upper half (hash.hi); a kind that has
+/* Name a hash that the finished filter should answer "no" (unless it is a key's: keys win).
+ * An "aqf" filter always does, unless a key has the same upper half (hash.hi); a kind that has
  * only so much room for them ("sscf") sees to the costliest first. `cost`, above 0 and
  * up to 1e15 (WN_ERR_INVALID otherwise), is what a wrong "maybe" costs, in any unit.
  * Naming a hash again adds to its cost; wn_builder_add_negative() adds 1. */

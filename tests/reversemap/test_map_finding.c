@@ -138,7 +138,8 @@ START_TEST(the_bits_said_to_be_known_are_those_of_any_hash_it_may_be)
 		expect(wn__map_lookup(map, &sample.list,
 				      minirun_by_hand(&sample.list, hash.hi), 0, &entry) == 0);
 		expect(entry.fraction_bits == 64 - zeros);
-		expect(do_bits_agree(&sample.list, &entry, (struct wn_hash){entry.hash.hi, hash.lo}));
+		expect(do_bits_agree(&sample.list, &entry,
+				     (struct wn_hash){entry.hash.hi, hash.lo}));
 		expect(are_bits_true(&sample.list, &entry, entry.hash.hi));
 		/* The next bit is known of none. */
 		hash.lo ^= UINT64_C(1) << 63;
@@ -264,7 +265,7 @@ START_TEST(only_known_bits_of_a_stored_list_tell_a_query_from_a_key)
 				query.hi ^= UINT64_C(1) << (63 - bit);
 			else
 				query.lo ^= UINT64_C(1) << (127 - bit);
-			/* The quotient and the remainder are the first 10 bits; then come pieces. */
+			/* Quotient and remainder are the first 10 bits; then come pieces. */
 			tells = wn__keylist_entry_tells(&sample.list, &entry, query, 20);
 			expect(tells == (bit >= 10 && bit < 50));
 		}

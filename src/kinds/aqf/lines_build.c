@@ -210,8 +210,8 @@ WN__INLINE void put_item(unsigned char *bytes, unsigned extra_bits, unsigned ite
 		put_extra(bytes, extra_bits, item, (unsigned)print & ((1u << extra_bits) - 1));
 }
 
-/* Item i of quotient number v has its 1 behind i ones and v zeros. Bits come in order: a word of the
- * row is written when the next begins. */
+/* Item i of quotient number v has its 1 behind i ones and v zeros. Bits come in order: a word of
+ * the row is written when the next begins. */
 WN__INLINE void put_keys(const struct packer *packer, const struct line *line, unsigned char *at,
 			 unsigned extra_bits)
 {

@@ -35,9 +35,7 @@ enum { LAYOUTS = sizeof(layouts) / sizeof(layouts[0]) - 1 };
 
 uint64_t wn__lines_spans(uint64_t keys, unsigned keys_per_span)
 {
-	/* Odd: a power of two in the number of quotients would leave fewer known bits behind the
-	 * remainder, for lessons to tell keys from queries by (reversemap/map.h). */
-	return ((uint64_t)((wn__u128)keys * 1000 / keys_per_span) + 1) | 1;
+	return (uint64_t)((wn__u128)keys * 1000 / keys_per_span) + 1;
 }
 
 /* A line and its directory byte take 520 bits; odd spans and the block's frame a little more. */
@@ -65,4 +63,8 @@ void wn__lines_choose(double bits_per_key, uint64_t keys, struct wn__lines_shape
 					share * (layout->last_quotients - layout->quotients)),
 		.spans = wn__lines_spans(keys, keys_per_span(bits_per_key)),
 	};
+	while (wn__slots_for_lessons(wn__lines_quotients(shapep),
+				     wn__lines_remainder_bits(shapep)) !=
+	       wn__lines_quotients(shapep))
+		shapep->spans++;
 }

@@ -114,6 +114,7 @@ static int choose_shape(const struct wn__build_input *input, struct wn__table *t
 
 	*extensionsp = 0;
 	for (unsigned round = 0; round < 4; round++) {
+		slots = wn__slots_for_lessons(slots, bits);
 		if (!wn__aqf_shape_is_valid(slots, bits, bits, 0))
 			return WN_ERR_INVALID;
 		wn__table_shape(table, slots, 1, bits, bits, 0, true);

@@ -1,4 +1,4 @@
-/* bench_living.c - the living AdaptiveQF: insert, query, adapt, delete, merge,
+/* living.c - the living AdaptiveQF: insert, query, adapt, delete, merge,
  * grow, and inserts by two threads. Hashing the key is part of inserts and
  * lookups; the other operations get hashes, as they do in use. */
 #include <pthread.h>
@@ -7,7 +7,7 @@
 #include <winnow/aqf.h>
 
 #include "base/sort.h"
-#include "bench_filters.h"
+#include "bench/bench_filters.h"
 
 static struct wn_aqf_options aqf_options(const struct job *job, size_t capacity)
 {
