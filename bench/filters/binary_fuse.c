@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench_util.h"
+#include "bench/bench_util.h"
 
 #define ALWAYS static inline __attribute__((always_inline))
 

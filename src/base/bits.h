@@ -87,6 +87,21 @@ WN__INLINE unsigned wn__select_portable(uint64_t word, unsigned index)
 	return (word & 1) && index == 0 ? base : 64;
 }
 
+/* Zeros above the highest 1; 64 if there is none. */
+WN__INLINE unsigned wn__leading_zeros(uint64_t word, bool fast)
+{
+#if WN__HAVE_FAST
+	if (fast) {
+		uint64_t zeros;
+
+		__asm__("lzcntq %1, %0" : "=r"(zeros) : "r"(word) : "cc");
+		return (unsigned)zeros;
+	}
+#endif
+	(void)fast;
+	return word ? (unsigned)__builtin_clzll(word) : 64;
+}
+
 WN__INLINE unsigned wn__select(uint64_t word, unsigned index, bool fast)
 {
 #if WN__HAVE_FAST

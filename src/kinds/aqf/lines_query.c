@@ -183,11 +183,13 @@ WN__INLINE bool has_extra(const struct wn__lines *lines, const unsigned char *li
 	return false;
 }
 
+#define IS_FAST(way) ((way).path == WN__PATH_AVX2)
+
 /* One of the line's bytes is the one looked for: is it in the quotient's run? */
 WN__INLINE bool is_in_run(const struct wn__lines *lines, struct wn__target target, uint64_t upper,
 			  uint64_t mask, struct wn__way way)
 {
-	const bool fast = way.path == WN__PATH_AVX2;
+	const bool fast = IS_FAST(way);
 	unsigned v = (unsigned)((target.first_byte >> 8) - target.line[0]) & 255;
 	struct wn__run run = wn__line_run(target.line, v, fast);
 	uint64_t in_run;
@@ -202,18 +204,17 @@ WN__INLINE bool is_in_run(const struct wn__lines *lines, struct wn__target targe
 			mask = wn__pack_items(mask & lines->items, lines->extra_bits);
 	}
 	/* Without extra bits item i is byte 63 - i already. */
-	in_run = mask << run.first & ~(run.length < 64 ? UINT64_MAX >> run.length : 0);
-	if (!way.extra || !in_run)
-		return in_run != 0;
-	return has_extra(lines, target.line, upper, in_run, run.first);
+	in_run = mask << run.first;
+	if (!way.extra)
+		return wn__leading_zeros(in_run, fast) < run.length;
+	in_run &= ~(run.length < 64 ? UINT64_MAX >> run.length : 0);
+	return in_run && has_extra(lines, target.line, upper, in_run, run.first);
 }
 
-/* One of the line's bytes is the one looked for; `mask` says which. */
-WN__INLINE bool settle(const struct wn__lines *lines, struct wn__target target, uint64_t upper,
-		       uint64_t mask, struct wn_match *matchp, struct wn__way way)
+/* The fingerprint is in the line: of which rank, and may it answer? */
+static bool __attribute__((noinline)) conclude(const struct wn__lines *lines, uint64_t upper,
+					       struct wn_match *matchp)
 {
-	if (!is_in_run(lines, target, upper, mask, way))
-		return false;
 	if (WN__UNLIKELY(lines->extended) && is_extended(lines, upper))
 		return query_slowly(lines, (struct wn_hash){upper, 0}, matchp);
 	if (matchp)
@@ -272,16 +273,18 @@ WN__INLINE void find_lines(const struct wn__lines *lines, const struct wn_hash *
 	}
 }
 
-#define IS_FAST(way) ((way).path == WN__PATH_AVX2)
-
-#define QUERY_BODY(mask_of, settle_here)                                                           \
+#define QUERY_BODY(mask_of, find_here, settle_here)                                                \
 	const struct wn__lines *lines = state;                                                     \
 	struct wn__target target = wn__lines_target(lines, hash.hi, IS_FAST(way));                 \
 	uint64_t mask;                                                                             \
 	if (WN__UNLIKELY(!target.line))                                                            \
 		return query_slowly(lines, hash, matchp);                                          \
 	mask = mask_of(target.line, target.first_byte, way.few);                                   \
-	return WN__LIKELY(!mask) ? false : settle_here(lines, hash.hi, target, mask, matchp);
+	if (WN__LIKELY(!mask))                                                                     \
+		return false;                                                                      \
+	if (matchp || lines->extended)                                                             \
+		return settle_here(lines, hash.hi, target, mask, matchp);                          \
+	return find_here(lines, hash.hi, target, mask);
 
 #define ASK_BODY(mask_of, look)                                                                    \
 	struct wn_hash hash = wn__hash_short(asker->words, key, size);                             \
@@ -306,8 +309,10 @@ WN__INLINE void find_lines(const struct wn__lines *lines, const struct wn_hash *
 				uint64_t mask = mask_of(targets[i].line, targets[i].first_byte,    \
 							way.few);                                  \
 				answersp[i] = WN__UNLIKELY(mask) &&                                \
-					      settle(lines, targets[i], hashes[i].hi, mask, NULL,  \
-						     way);                                         \
+					      is_in_run(lines, targets[i], hashes[i].hi, mask,     \
+							way) &&                                    \
+					      (WN__LIKELY(!lines->extended) ||                     \
+					       conclude(lines, hashes[i].hi, NULL));               \
 			}                                                                          \
 	}
 
@@ -319,13 +324,21 @@ WN__INLINE void find_lines(const struct wn__lines *lines, const struct wn_hash *
 		uint64_t mask, struct wn_match *matchp)                                            \
 	{                                                                                          \
 		const struct wn__way way = {path, few, extra};                                     \
-		return settle(lines, target, upper, mask, matchp, way);                            \
+		return is_in_run(lines, target, upper, mask, way) &&                               \
+		       conclude(lines, upper, matchp);                                             \
+	}                                                                                          \
+	target_of static __attribute__((noinline)) bool find_##name(                               \
+		const struct wn__lines *lines, uint64_t upper, struct wn__target target,           \
+		uint64_t mask)                                                                     \
+	{                                                                                          \
+		const struct wn__way way = {path, few, extra};                                     \
+		return is_in_run(lines, target, upper, mask, way);                                 \
 	}                                                                                          \
 	target_of static bool query_##name(const void *state, struct wn_hash hash,                 \
 					   struct wn_match *matchp)                                \
 	{                                                                                          \
 		const struct wn__way way = {path, few, extra};                                     \
-		QUERY_BODY(mask_of, settle_##name)                                                 \
+		QUERY_BODY(mask_of, find_##name, settle_##name)                                    \
 	}                                                                                          \
 	target_of static __attribute__((noinline)) bool look_##name(                               \
 		const struct wn__asker *asker, struct wn_hash hash, struct wn__target target,      \
