@@ -277,13 +277,14 @@ struct bench {
 	uint64_t numbers[MAX_COUNTED];
 };
 
-/* Turn counts into starts. False: there is a crowd. Four counts lie in a word; its product with
- * `ones` has the sums of those up to each. */
+/* Turn counts into starts. False: there is a crowd. */
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 static bool find_starts(uint16_t *counts, size_t places)
 {
 	const uint64_t ones = UINT64_C(0x0001000100010001);
 	uint64_t sum = 0, any = 0;
 
+	/* Four counts lie in a word; its product with `ones` has the sums of those up to each. */
 	for (size_t at = 0; at < places; at += 4) {
 		uint64_t four = get_le64(&counts[at]), sums = four * ones;
 
@@ -293,6 +294,21 @@ static bool find_starts(uint16_t *counts, size_t places)
 	}
 	return !(any & ~((CROWD - 1) * ones));
 }
+#else
+static bool find_starts(uint16_t *counts, size_t places)
+{
+	unsigned sum = 0, any = 0;
+
+	for (size_t at = 0; at < places; at++) {
+		unsigned count = counts[at];
+
+		counts[at] = (uint16_t)sum;
+		sum += count;
+		any |= count;
+	}
+	return any < CROWD;
+}
+#endif
 
 /* Sort at most MAX_COUNTED numbers, by the bits behind the first `skip`, into `to`. */
 static void sort_by_counting(const uint64_t *from, size_t count, unsigned skip, uint64_t *to,

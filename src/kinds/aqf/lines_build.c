@@ -395,25 +395,45 @@ static int extend_minirun(struct list *list, const uint64_t *keys, size_t count)
 	return 0;
 }
 
+/* The first key from number `from` on whose fingerprint is not below, found by doubled steps:
+ * negatives are few. */
+static size_t find_key(const struct wn__build_input *input, uint64_t prints, size_t from,
+		       uint64_t print)
+{
+	size_t low = from, high = from, step = 1;
+
+	while (high < input->key_count && wn__scale(input->uppers[high], prints) < print) {
+		low = high + 1;
+		high = input->key_count - high > step ? high + step : input->key_count;
+		step *= 2;
+	}
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (wn__scale(input->uppers[middle], prints) < print)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
 /* The keys of all miniruns that a negative is in: none of them may answer for it. */
 static int extend(const struct wn__build_input *input, uint64_t prints, struct list *list)
 {
-	size_t first = 0, last = 0;
 	uint64_t before = UINT64_MAX;
+	size_t last = 0;
 	int err = 0;
 
 	for (size_t i = 0; i < input->negative_count && !err; i++) {
 		uint64_t print = wn__scale(input->negatives[i].hi, prints);
+		size_t first;
 
 		if (print == before)
 			continue;
 		before = print;
-		for (first = last; first < input->key_count; first++)
-			if (wn__scale(input->uppers[first], prints) >= print)
-				break;
-		for (last = first; last < input->key_count; last++)
-			if (wn__scale(input->uppers[last], prints) != print)
-				break;
+		first = find_key(input, prints, last, print);
+		last = find_key(input, prints, first, print + 1);
 		err = extend_minirun(list, input->uppers + first, last - first);
 	}
 	return err;
