@@ -68,8 +68,9 @@ static bool __attribute__((noinline)) query_any(const struct wn__reader *reader,
 	const struct wn_secret *secret = wn__filter_reader_key_secret(&reader->filter);
 	struct wn__lookup *lookup = wn__current_lookup;
 
-	if (lookup && wn__lookup_has_longer(lookup, secret, key, size))
-		return wn__filter_reader_ask(&reader->filter, lookup->hash);
+	if (lookup && (wn__lookup_hash_first(lookup, secret, key, size) ||
+		       wn__lookup_has_longer(lookup, secret, key, size)))
+		return wn__filter_reader_ask_hashed(&reader->filter, lookup);
 	return query_anew(reader, key, size);
 }
 

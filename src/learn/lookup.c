@@ -65,12 +65,15 @@ static void confirm(struct wn__learn *learn, const struct wn__lookup *lookup, bo
 		wn__learn_report(learn, &lookup->positives[i], lookup->began);
 }
 
-void wn__lookup_end(struct wn__lookup *lookup, struct wn__learn *learn, bool found, bool failed)
+/* Out of line: most lookups have nothing to teach. */
+static void __attribute__((noinline)) end_teaching(struct wn__lookup *lookup,
+						   struct wn__learn *learn, bool found, bool failed,
+						   bool count)
 {
-	/* First: learning may look things up itself. */
-	wn__current_lookup = lookup->outer;
-	wn__count(&learn->metrics, lookups, 1);
-	wn__count(&learn->metrics, filter_queries, lookup->queries);
+	if (count) {
+		wn__count(&learn->metrics, lookups, 1);
+		wn__count(&learn->metrics, filter_queries, lookup->queries);
+	}
 	if (failed) {
 		wn__count(&learn->metrics, lookups_discarded, 1);
 		return;
@@ -79,6 +82,21 @@ void wn__lookup_end(struct wn__lookup *lookup, struct wn__learn *learn, bool fou
 		confirm(learn, lookup, found);
 	if (!found && lookup->hashed)
 		wn__learn_note_missing(learn, lookup);
+}
+
+void wn__lookup_end(struct wn__lookup *lookup, struct wn__learn *learn, bool found, bool failed)
+{
+	struct wn__stripe *stripe = wn__stripe_of(&learn->metrics);
+
+	/* First: learning may look things up itself. */
+	wn__current_lookup = lookup->outer;
+	if (WN__LIKELY(stripe)) {
+		wn__stripe_add(stripe, wn__metric(lookups), 1);
+		wn__stripe_add(stripe, wn__metric(filter_queries), lookup->queries);
+	}
+	if (WN__UNLIKELY(!stripe) || failed || lookup->count ||
+	    (!found && (learn->missing || learn->popular)))
+		end_teaching(lookup, learn, found, failed, !stripe);
 }
 
 /* ---- batches ------------------------------------------------------------ */

@@ -96,7 +96,22 @@ WN__INLINE bool wn__lookup_has(const struct wn__lookup *lookup, const struct wn_
 	       WN__LIKELY(wn__same_short(lookup->key, key, size));
 }
 
-/* The same for keys of 17 to 32 bytes. */
+/* The first filter of a lookup is asked for its key: hash it, if it has 9 to 16 bytes. False: it
+ * is another key, or another size, or hashed already. */
+WN__INLINE bool wn__lookup_hash_first(struct wn__lookup *lookup, const struct wn_secret *secret,
+				      const void *key, size_t size)
+{
+	if (size - WN__SHORT_MIN >= WN__SHORT_SIZES || lookup->size != size ||
+	    lookup->secret != secret || lookup->hashed || !lookup->key ||
+	    !wn__same_short(lookup->key, key, size))
+		return false;
+	lookup->hash = wn__hash_finish(&secret->words, wn__hash_short(&secret->words, key, size));
+	lookup->short_size = size;
+	lookup->hashed = true;
+	return true;
+}
+
+/* As wn__lookup_has() for keys of 17 to 32 bytes. */
 WN__INLINE bool wn__lookup_has_longer(const struct wn__lookup *lookup,
 				      const struct wn_secret *secret, const void *key, size_t size)
 {

@@ -31,6 +31,23 @@ struct wn__metrics {
 extern _Thread_local unsigned wn__own_stripe __attribute__((tls_model("initial-exec")));
 unsigned wn__take_stripe(void);
 
+/* A stripe that is this thread's alone; NULL: it has none, or not yet. */
+static inline struct wn__stripe *wn__stripe_of(struct wn__metrics *metrics)
+{
+	unsigned stripe = wn__own_stripe;
+
+	return stripe > WN__SHARED_STRIPE ? &metrics->stripes[stripe - 1] : NULL;
+}
+
+/* Add to a number of such a stripe. */
+static inline void wn__stripe_add(struct wn__stripe *stripe, size_t metric, uint64_t more)
+{
+	atomic_uint_fast64_t *count = &stripe->counts[metric];
+
+	atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + more,
+			      memory_order_relaxed);
+}
+
 static inline void wn__metrics_add(struct wn__metrics *metrics, size_t metric, uint64_t more)
 {
 	unsigned stripe = wn__own_stripe ? wn__own_stripe : wn__take_stripe();
@@ -39,13 +56,13 @@ static inline void wn__metrics_add(struct wn__metrics *metrics, size_t metric, u
 	if (stripe == WN__SHARED_STRIPE)
 		atomic_fetch_add_explicit(count, more, memory_order_relaxed);
 	else
-		atomic_store_explicit(count,
-				      atomic_load_explicit(count, memory_order_relaxed) + more,
-				      memory_order_relaxed);
+		wn__stripe_add(&metrics->stripes[stripe - 1], metric, more);
 }
 
+#define wn__metric(name) (offsetof(struct wn_stats, name) / sizeof(uint64_t))
+
 #define wn__count(metrics, name, more)                                                             \
-	wn__metrics_add(metrics, offsetof(struct wn_stats, name) / sizeof(uint64_t), more)
+	wn__metrics_add(metrics, wn__metric(name), more)
 
 /* Add what was counted to the numbers. */
 void wn__metrics_sum(const struct wn__metrics *metrics, struct wn_stats *statsp);

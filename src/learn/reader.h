@@ -70,6 +70,15 @@ void wn__filter_reader_ask_batch(const struct wn__filter_reader *reader,
 /* The same of a filter that learns, less the count of queries: the lookup has it already. */
 bool wn__filter_reader_ask_learned(const struct wn__filter_reader *reader, struct wn_hash hash);
 
+/* The answer for the key of the lookup that is under way, which is hashed. */
+WN__INLINE bool wn__filter_reader_ask_hashed(const struct wn__filter_reader *reader,
+					     struct wn__lookup *lookup)
+{
+	lookup->queries++;
+	return reader->lessons ? wn__filter_reader_ask_learned(reader, lookup->hash) :
+				 reader->query(reader->asker.state, lookup->hash, NULL);
+}
+
 /* The answer for a key, if it is to be had quickly: in a lookup that has hashed this key for
  * another table; outside of a lookup if the key is of the usual size. Otherwise *answerp is not
  * set, and the host hashes the key and asks.
@@ -88,10 +97,7 @@ WN__INLINE bool wn__filter_reader_ask_quickly(const struct wn__filter_reader *re
 	}
 	if (!wn__lookup_has(lookup, reader->secret, key, size))
 		return false;
-	lookup->queries++;
-	*answerp = reader->lessons ?
-			   wn__filter_reader_ask_learned(reader, lookup->hash) :
-			   reader->query(reader->asker.state, lookup->hash, NULL);
+	*answerp = wn__filter_reader_ask_hashed(reader, lookup);
 	return true;
 }
 
