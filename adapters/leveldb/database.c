@@ -63,6 +63,7 @@ WN__INLINE char *look_up(struct wn_leveldb *wn, const leveldb_readoptions_t *opt
 
 	wn__lookup_begin(&lookup, wn->policy->registry, wn->policy->secret, hashed_key,
 			 hashed_size);
+	wn__lookup_hash_short(&lookup);
 	value = leveldb_get(wn->level, options, key, size, value_sizep, errptr);
 	last_get.queries = lookup.queries;
 	last_get.positives = lookup.count;

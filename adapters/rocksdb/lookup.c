@@ -12,10 +12,14 @@ static bool teaches_nothing(const rocksdb_readoptions_t *options, const char *er
 				BLOCK_CACHE_TIER;
 }
 
-static void begin(const struct wn_rocksdb *wn, struct wn__lookup *lookup, const char *key,
-		  size_t size)
+WN__INLINE void begin(const struct wn_rocksdb *wn, struct wn__lookup *lookup, const char *key,
+		      size_t size)
 {
-	wn__lookup_begin(lookup, wn->policy->registry, wn->policy->secret, key, size);
+	const struct wn__policy *policy = wn->policy;
+
+	wn__lookup_begin(lookup, policy->registry, policy->secret, key, size);
+	if (key && WN__LIKELY(!policy->canonical.function))
+		wn__lookup_hash_short(lookup);
 }
 
 char *wn_rocksdb_get(struct wn_rocksdb *wn, const rocksdb_readoptions_t *options, const char *key,

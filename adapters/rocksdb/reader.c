@@ -45,8 +45,8 @@ static bool ask_canonically(const struct wn__asker *asker, const void *key, size
 	return query_canonically((const void *)asker, key, size);
 }
 
-/* Keys whose hash is not known: the first filter of a lookup, other keys than the lookup's, filters
- * under another secret. */
+/* Keys whose hash is not known: a lookup's long key in its first filter, other keys than the
+ * lookup's, filters under another secret. */
 static bool __attribute__((noinline)) query_anew(const struct wn__reader *reader, const void *key,
 						 size_t size)
 {
@@ -68,8 +68,7 @@ static bool __attribute__((noinline)) query_any(const struct wn__reader *reader,
 	const struct wn_secret *secret = wn__filter_reader_key_secret(&reader->filter);
 	struct wn__lookup *lookup = wn__current_lookup;
 
-	if (lookup && (wn__lookup_hash_first(lookup, secret, key, size) ||
-		       wn__lookup_has_longer(lookup, secret, key, size)))
+	if (lookup && wn__lookup_has_longer(lookup, secret, key, size))
 		return wn__filter_reader_ask_hashed(&reader->filter, lookup);
 	return query_anew(reader, key, size);
 }

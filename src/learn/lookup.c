@@ -10,7 +10,8 @@
 
 #include "learn_internal.h"
 
-_Thread_local struct wn__lookup *wn__current_lookup;
+/* The attribute once more: gcc takes the definition's. */
+_Thread_local struct wn__lookup *wn__current_lookup __attribute__((tls_model("initial-exec")));
 struct wn__lesson_clock wn__lesson_clock;
 
 static bool are_equal(const void *a, const void *b, size_t size)
@@ -38,14 +39,9 @@ void wn__lookup_note(const struct wn__registry *registry, const struct wn__keyli
 {
 	static const struct wn_match unknown;
 	struct wn__lookup *lookup = wn__current_lookup;
-	uint32_t at;
 
-	if (!lookup || lookup->registry != registry)
-		return;
-	at = lookup->count++;
-	if (at < WN__LOOKUP_POSITIVES)
-		lookup->positives[at] =
-			(struct wn__positive){*list, hash, match ? *match : unknown};
+	if (lookup && lookup->registry == registry)
+		wn__lookup_note_in(lookup, list, hash, match ? match : &unknown);
 }
 
 static void confirm(struct wn__learn *learn, const struct wn__lookup *lookup, bool found)
@@ -65,23 +61,34 @@ static void confirm(struct wn__learn *learn, const struct wn__lookup *lookup, bo
 		wn__learn_report(learn, &lookup->positives[i], lookup->began);
 }
 
+/* Was a filter asked for the lookup's key, and is its hash known? */
+static bool was_asked_for(const struct wn__lookup *lookup)
+{
+	return lookup->hashed || (lookup->queries && lookup->short_size == lookup->size);
+}
+
 /* Out of line: most lookups have nothing to teach. */
 static void __attribute__((noinline)) end_teaching(struct wn__lookup *lookup,
-						   struct wn__learn *learn, bool found, bool failed,
-						   bool count)
+						   struct wn__learn *learn, bool found, bool failed)
 {
-	if (count) {
-		wn__count(&learn->metrics, lookups, 1);
-		wn__count(&learn->metrics, filter_queries, lookup->queries);
-	}
+	wn__count(&learn->metrics, lookups, 1);
+	wn__count(&learn->metrics, filter_queries, lookup->queries);
 	if (failed) {
 		wn__count(&learn->metrics, lookups_discarded, 1);
 		return;
 	}
 	if (lookup->count)
 		confirm(learn, lookup, found);
-	if (!found && lookup->hashed)
+	if (!found && was_asked_for(lookup))
 		wn__learn_note_missing(learn, lookup);
+}
+
+/* No filter was wrong, and nobody wants to know which keys are missing. */
+static bool has_nothing_to_teach(const struct wn__lookup *lookup, const struct wn__learn *learn,
+				 bool found, bool failed)
+{
+	return !failed && lookup->count <= (uint32_t)found &&
+	       (found || (!learn->missing && !learn->popular));
 }
 
 void wn__lookup_end(struct wn__lookup *lookup, struct wn__learn *learn, bool found, bool failed)
@@ -90,13 +97,13 @@ void wn__lookup_end(struct wn__lookup *lookup, struct wn__learn *learn, bool fou
 
 	/* First: learning may look things up itself. */
 	wn__current_lookup = lookup->outer;
-	if (WN__LIKELY(stripe)) {
-		wn__stripe_add(stripe, wn__metric(lookups), 1);
-		wn__stripe_add(stripe, wn__metric(filter_queries), lookup->queries);
+	if (WN__UNLIKELY(!stripe) || !has_nothing_to_teach(lookup, learn, found, failed)) {
+		end_teaching(lookup, learn, found, failed);
+		return;
 	}
-	if (WN__UNLIKELY(!stripe) || failed || lookup->count ||
-	    (!found && (learn->missing || learn->popular)))
-		end_teaching(lookup, learn, found, failed, !stripe);
+	wn__stripe_add(stripe, wn__metric(lookups), 1);
+	wn__stripe_add(stripe, wn__metric(filter_queries), lookup->queries);
+	wn__stripe_add(stripe, wn__metric(positives), lookup->count);
 }
 
 /* ---- batches ------------------------------------------------------------ */

@@ -40,9 +40,10 @@ struct wn__lookup {
 	const struct wn_secret *secret;      /* the one that the database hashes with now */
 	const void *key;                     /* NULL: many keys */
 	size_t size;
-	size_t short_size; /* the key's size if it is hashed and of 8 to 16 bytes; else SIZE_MAX */
-	struct wn_hash hash; /* of the key under the secret, if it is hashed */
-	bool hashed;
+	size_t short_size; /* the key's size if `hash` is there and it has 8 to 16 bytes; else
+			    * SIZE_MAX */
+	struct wn_hash hash; /* of the key under the secret */
+	bool hashed;         /* `hash` was made because a filter asked for it */
 	uint64_t began;      /* wn__lesson_clock() */
 	uint32_t queries;    /* filters asked */
 	uint32_t count;      /* of positives; may pass their room */
@@ -76,6 +77,19 @@ WN__INLINE void wn__lookup_begin(struct wn__lookup *lookup, const struct wn__reg
 	wn__current_lookup = lookup;
 }
 
+/* Hash a lookup's key before the first filter asks for it, if it has 9 to 16 bytes: the processor
+ * does it while the host is still on its way to its tables. Not for hosts that hash keys in a way
+ * of their own. */
+WN__INLINE void wn__lookup_hash_short(struct wn__lookup *lookup)
+{
+	const struct wn__hash_words *words = &lookup->secret->words;
+
+	if (WN__UNLIKELY(lookup->size - WN__SHORT_MIN >= WN__SHORT_SIZES))
+		return;
+	lookup->hash = wn__hash_finish(words, wn__hash_short(words, lookup->key, lookup->size));
+	lookup->short_size = lookup->size;
+}
+
 /* Two keys of 8 to 16 bytes, in place of a call of memcmp(). */
 WN__INLINE bool wn__same_short(const void *a, const void *b, size_t size)
 {
@@ -94,21 +108,6 @@ WN__INLINE bool wn__lookup_has(const struct wn__lookup *lookup, const struct wn_
 {
 	return WN__LIKELY(lookup->short_size == size && lookup->secret == secret) &&
 	       WN__LIKELY(wn__same_short(lookup->key, key, size));
-}
-
-/* The first filter of a lookup is asked for its key: hash it, if it has 9 to 16 bytes. False: it
- * is another key, or another size, or hashed already. */
-WN__INLINE bool wn__lookup_hash_first(struct wn__lookup *lookup, const struct wn_secret *secret,
-				      const void *key, size_t size)
-{
-	if (size - WN__SHORT_MIN >= WN__SHORT_SIZES || lookup->size != size ||
-	    lookup->secret != secret || lookup->hashed || !lookup->key ||
-	    !wn__same_short(lookup->key, key, size))
-		return false;
-	lookup->hash = wn__hash_finish(&secret->words, wn__hash_short(&secret->words, key, size));
-	lookup->short_size = size;
-	lookup->hashed = true;
-	return true;
 }
 
 /* As wn__lookup_has() for keys of 17 to 32 bytes. */
@@ -142,8 +141,21 @@ WN__INLINE struct wn_hash wn__lookup_hash(const struct wn_secret *secret, const 
 	return wn__in_registers(hash);
 }
 
-/* Note a positive of the database's in the innermost frame, if there is one. Positives without
- * room are counted. `match` may be NULL: nothing can be learned from it. */
+/* Note a positive in this frame. Positives without room are counted. */
+WN__INLINE void wn__lookup_note_in(struct wn__lookup *lookup, const struct wn__keylist *list,
+				   struct wn_hash hash, const struct wn_match *match)
+{
+	uint32_t at = lookup->count++;
+
+	if (WN__UNLIKELY(at >= WN__LOOKUP_POSITIVES))
+		return;
+	lookup->positives[at].list = *list;
+	lookup->positives[at].hash = hash;
+	lookup->positives[at].match = *match;
+}
+
+/* Note a positive of the database's in the innermost frame, if there is one. `match` may be NULL:
+ * nothing can be learned from it. */
 void wn__lookup_note(const struct wn__registry *registry, const struct wn__keylist *list,
 		     struct wn_hash hash, const struct wn_match *match);
 

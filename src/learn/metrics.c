@@ -8,7 +8,8 @@
 #include "base/alloc.h"
 #include "metrics.h"
 
-_Thread_local unsigned wn__own_stripe;
+/* The attribute once more: gcc takes the definition's. */
+_Thread_local unsigned wn__own_stripe __attribute__((tls_model("initial-exec")));
 
 /* Bit k: stripe k + 1 is a thread's, or shared. */
 static atomic_uint_fast32_t taken = 1u << (WN__SHARED_STRIPE - 1);

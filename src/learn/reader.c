@@ -5,20 +5,22 @@
 #include <winnow/block.h>
 
 #include "base/alloc.h"
-#include "lessons.h"
+#include "lessons_internal.h"
 #include "reader.h"
 
 /* The filter has said "maybe": heed its lessons, and note what stays a "maybe". */
 static bool heed(const struct wn__asker *asker, struct wn_hash hash, struct wn_match *match)
 {
 	const struct wn__filter_reader *reader = (const void *)asker;
+	struct wn__lookup *lookup = wn__current_lookup;
 
 	if (!reader->lessons)
 		return true;
-	if (!wn__filter_heed(reader->filter, reader->lessons, hash, match))
+	if (WN__UNLIKELY(reader->list.plain || wn__lessons_exist(reader->lessons)) &&
+	    !wn__filter_heed(reader->filter, reader->lessons, hash, match))
 		return false;
-	if (wn__current_lookup)
-		wn__lookup_note(reader->registry, &reader->list, hash, match);
+	if (lookup && lookup->registry == reader->registry)
+		wn__lookup_note_in(lookup, &reader->list, hash, match);
 	return true;
 }
 

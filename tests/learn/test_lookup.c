@@ -284,6 +284,34 @@ START_TEST(a_key_is_hashed_once_and_only_the_key)
 }
 END_TEST
 
+/* Hashed when the lookup begins, if the key is short; the answer is the same. */
+START_TEST(a_key_hashed_at_the_beginning_is_hashed_once)
+{
+	struct wn_secret *secret = test_secret(7), *other = test_secret(8);
+
+	for (size_t size = 0; size <= 40; size++) {
+		unsigned char key[48], copy[48];
+		struct wn__lookup lookup;
+		const bool is_short = size >= 9 && size <= 16;
+
+		memset(key, 'k', sizeof(key));
+		memcpy(copy, key, sizeof(key));
+		wn__lookup_begin(&lookup, ours, secret, key, size);
+		wn__lookup_hash_short(&lookup);
+		expect(!lookup.hashed);
+		if (is_short)
+			expect(wn_hash_compare(lookup.hash, wn_hash(secret, key, size)) == 0);
+		expect(is_frames(secret, copy, size) == is_short);
+		expect(!is_frames(other, copy, size) && !is_frames(secret, copy, size + 1));
+		copy[size / 2] ^= 1;
+		expect(!size || !is_frames(secret, copy, size));
+		end(&lookup);
+	}
+	wn_secret_destroy(secret);
+	wn_secret_destroy(other);
+}
+END_TEST
+
 START_TEST(a_batch_hashes_each_key_by_itself)
 {
 	struct wn_secret *secret = test_secret(4);
@@ -317,6 +345,7 @@ int main(void)
 	tcase_add_test(hashes, the_hash_is_always_the_keys);
 	tcase_add_test(hashes, a_key_in_the_place_of_another_has_its_own_hash);
 	tcase_add_test(hashes, a_key_is_hashed_once_and_only_the_key);
+	tcase_add_test(hashes, a_key_hashed_at_the_beginning_is_hashed_once);
 	tcase_add_test(hashes, a_batch_hashes_each_key_by_itself);
 	return test_run(suite);
 }

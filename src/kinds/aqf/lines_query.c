@@ -158,7 +158,7 @@ static bool __attribute__((noinline)) query_slowly(const struct wn__lines *lines
 	return wn__lines_query_from(lines, hash, 0, matchp);
 }
 
-static bool __attribute__((noinline)) is_extended(const struct wn__lines *lines, uint64_t upper)
+static bool is_extended(const struct wn__lines *lines, uint64_t upper)
 {
 	uint32_t first;
 
@@ -211,12 +211,25 @@ WN__INLINE bool is_in_run(const struct wn__lines *lines, struct wn__target targe
 	return in_run && has_extra(lines, target.line, upper, in_run, run.first);
 }
 
-/* The fingerprint is in the line: of which rank, and may it answer? */
-static bool __attribute__((noinline)) conclude(const struct wn__lines *lines, uint64_t upper,
-					       struct wn_match *matchp)
+/* The fingerprint is in the line, and some stand for one key only. */
+static bool __attribute__((noinline)) conclude_slowly(const struct wn__lines *lines, uint64_t upper,
+						      struct wn_match *matchp)
 {
-	if (WN__UNLIKELY(lines->extended) && is_extended(lines, upper))
+	if (is_extended(lines, upper))
 		return query_slowly(lines, (struct wn_hash){upper, 0}, matchp);
+	if (matchp)
+		*matchp = (struct wn_match){
+			.minirun = wn__scale(upper, lines->prints),
+			.known = true,
+		};
+	return true;
+}
+
+/* The fingerprint is in the line: of which rank, and may it answer? */
+WN__INLINE bool conclude(const struct wn__lines *lines, uint64_t upper, struct wn_match *matchp)
+{
+	if (WN__UNLIKELY(lines->extended))
+		return conclude_slowly(lines, upper, matchp);
 	if (matchp)
 		*matchp = (struct wn_match){
 			.minirun = wn__scale(upper, lines->prints),
