@@ -131,7 +131,7 @@ void wn__reader_query_batch(const struct wn__reader *reader, const struct wn__by
 {
 	const struct wn_secret *secret = reader ? wn__filter_reader_key_secret(&reader->filter) :
 						  NULL;
-	struct wn_hash hashes[WN__MAX_BATCH];
+	struct wn_key given[WN__MAX_BATCH];
 
 	if (WN__UNLIKELY(!secret)) {
 		for (size_t i = 0; i < count; i++)
@@ -140,6 +140,6 @@ void wn__reader_query_batch(const struct wn__reader *reader, const struct wn__by
 		return;
 	}
 	for (size_t i = 0; i < count; i++)
-		hashes[i] = wn__hash_key(secret, keys[i]->data, keys[i]->size);
-	wn__filter_reader_ask_batch(&reader->filter, hashes, count, answersp);
+		given[i] = (struct wn_key){keys[i]->data, keys[i]->size};
+	wn__filter_reader_ask_batch(&reader->filter, given, count, answersp);
 }

@@ -32,6 +32,8 @@ static int settle_secret(struct wn_filter *filter, const struct wn_secret *secre
 
 static int open_kind(struct wn_filter *filter, enum wn_check check, const char **reasonp)
 {
+	int err;
+
 	filter->kind = wn__kind_by_id(filter->info.kind);
 	if (!filter->kind) {
 		*reasonp = "a filter kind this library does not know";
@@ -40,7 +42,9 @@ static int open_kind(struct wn_filter *filter, enum wn_check check, const char *
 	filter->query = filter->kind->query;
 	filter->query_batch = filter->kind->query_batch;
 	filter->query_from = filter->kind->query_from;
-	return filter->kind->open(filter, check, reasonp);
+	err = filter->kind->open(filter, check, reasonp);
+	filter->asker = (struct wn__asker){filter->state, filter->secret, NULL};
+	return err;
 }
 
 int wn_filter_open(const void *block, size_t size, enum wn_check check,
@@ -99,12 +103,22 @@ static bool say_maybe(struct wn_match *matchp)
 	return true;
 }
 
-bool wn_filter_query(const struct wn_filter *filter, const void *key, size_t size,
-		     struct wn_match *matchp)
+/* Out of line, so that the common case needs no stack frame for it. */
+static bool __attribute__((noinline)) query_any(const struct wn_filter *filter, const void *key,
+						size_t size, struct wn_match *matchp)
 {
 	if (!filter)
 		return say_maybe(matchp);
 	return filter->query(filter->state, wn__hash_key(filter->secret, key, size), matchp);
+}
+
+bool wn_filter_query(const struct wn_filter *filter, const void *key, size_t size,
+		     struct wn_match *matchp)
+{
+	if (WN__LIKELY(filter && !matchp && size - WN__SHORT_MIN < WN__SHORT_SIZES) &&
+	    WN__LIKELY(filter->ask_short))
+		return filter->ask_short(&filter->asker, key, size);
+	return query_any(filter, key, size, matchp);
 }
 
 bool wn_filter_query_hash(const struct wn_filter *filter, struct wn_hash hash,
@@ -120,6 +134,49 @@ void wn_filter_query_batch(const struct wn_filter *filter, const struct wn_hash 
 {
 	if (filter) {
 		filter->query_batch(filter->state, hashes, count, answersp);
+		return;
+	}
+	for (size_t i = 0; i < count; i++)
+		answersp[i] = true;
+}
+
+#define BATCH ((size_t)32)
+
+/* For kinds that have no function for it. */
+static void ask_by_hashes(const struct wn_filter *filter, const struct wn__asker *asker,
+			  const struct wn_key *keys, size_t count, bool *answersp)
+{
+	struct wn_hash hashes[BATCH];
+	struct wn_match match;
+
+	for (size_t i = 0; i < count; i++)
+		hashes[i] = wn__hash_key(asker->secret, keys[i].data, keys[i].size);
+	filter->query_batch(asker->state, hashes, count, answersp);
+	if (!asker->maybe)
+		return;
+	for (size_t i = 0; i < count; i++)
+		if (answersp[i])
+			answersp[i] = filter->query(asker->state, hashes[i], &match) &&
+				      asker->maybe(asker, hashes[i], &match);
+}
+
+void wn__filter_ask_batch(const struct wn_filter *filter, const struct wn__asker *asker,
+			  const struct wn_key *keys, size_t count, bool *answersp)
+{
+	if (WN__LIKELY(filter->ask_batch)) {
+		filter->ask_batch(asker, keys, count, answersp);
+		return;
+	}
+	for (size_t at = 0; at < count; at += BATCH)
+		ask_by_hashes(filter, asker, keys + at, count - at < BATCH ? count - at : BATCH,
+			      answersp + at);
+}
+
+void wn_filter_query_keys(const struct wn_filter *filter, const struct wn_key *keys, size_t count,
+			  bool *answersp)
+{
+	if (filter) {
+		wn__filter_ask_batch(filter, &filter->asker, keys, count, answersp);
 		return;
 	}
 	for (size_t i = 0; i < count; i++)

@@ -64,20 +64,29 @@ typedef void wn__query_batch_fn(const void *state, const struct wn_hash *hashes,
  * anything for later when he asks. */
 struct wn__asker {
 	const void *state; /* the filter's */
-	const struct wn__hash_words *words; /* of its secret */
+	const struct wn_secret *secret; /* the filter's */
+	/* NULL: "maybe" is the answer. */
 	bool (*maybe)(const struct wn__asker *asker, struct wn_hash hash, struct wn_match *match);
 };
 
 typedef bool wn__ask_short_fn(const struct wn__asker *asker, const void *key, size_t size);
 
+/* The same for many keys of any size: hashing them and fetching memory for them go on side by
+ * side. */
+typedef void wn__ask_batch_fn(const struct wn__asker *asker, const struct wn_key *keys,
+			      size_t count, bool *answersp);
+
 struct wn_filter {
+	/* Who asks when wn_filter_query() is called. */
+	struct wn__asker asker;
+	/* From open(), where a kind has it; otherwise NULL. */
+	wn__ask_short_fn *ask_short;
 	/* The kind's, unless open() has put one in place that fits block or CPU better. */
 	wn__query_fn *query;
 	void *state; /* the kind's own, from open() */
 	wn__query_batch_fn *query_batch;
 	wn__query_from_fn *query_from; /* NULL: a kind without fingerprints */
-	/* From open(), where a kind has it; otherwise NULL. */
-	wn__ask_short_fn *ask_short;
+	wn__ask_batch_fn *ask_batch;   /* from open(); NULL as for ask_short */
 	const struct wn__kind *kind;
 	const struct wn_secret *secret;
 	struct wn_secret *owned_secret; /* NULL when `secret` is the host's */
@@ -142,6 +151,11 @@ struct wn__kind {
 	/* Filters of a few dozen keys, without a block (small.h); NULL: no small form. */
 	const struct wn__small_form *small;
 };
+
+/* Ask a filter many keys, whatever its kind. `asker` is the filter's own, or a reader's of the same
+ * state. */
+void wn__filter_ask_batch(const struct wn_filter *filter, const struct wn__asker *asker,
+			  const struct wn_key *keys, size_t count, bool *answersp);
 
 /* A new kind adds its line in kinds.c. */
 extern const struct wn__kind wn__kind_aqf;

@@ -50,7 +50,7 @@ int wn__filter_reader_init(struct wn__filter_reader *reader, const void *block, 
 	if (err)
 		return err;
 	*reader = (struct wn__filter_reader){
-		.asker = {filter->state, &filter->secret->words, heed},
+		.asker = {filter->state, filter->secret, heed},
 		.ask_short = filter->ask_short ? filter->ask_short : hash_and_ask,
 		.query = filter->query,
 		.secret = filter->secret,
@@ -145,13 +145,8 @@ bool wn__filter_reader_ask(const struct wn__filter_reader *reader, struct wn_has
 }
 
 void wn__filter_reader_ask_batch(const struct wn__filter_reader *reader,
-				 const struct wn_hash *hashes, size_t count, bool *answersp)
+				 const struct wn_key *keys, size_t count, bool *answersp)
 {
 	count_queries((uint32_t)count);
-	reader->filter->query_batch(reader->asker.state, hashes, count, answersp);
-	if (!reader->lessons)
-		return;
-	for (size_t i = 0; i < count; i++)
-		if (WN__UNLIKELY(answersp[i]))
-			answersp[i] = wn__filter_reader_ask_learned(reader, hashes[i]);
+	wn__filter_ask_batch(reader->filter, &reader->asker, keys, count, answersp);
 }

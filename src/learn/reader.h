@@ -65,7 +65,7 @@ wn__filter_reader_key_secret(const struct wn__filter_reader *reader)
 /* May the key be in the table? A "maybe" is noted in the lookup that is under way. */
 bool wn__filter_reader_ask(const struct wn__filter_reader *reader, struct wn_hash hash);
 void wn__filter_reader_ask_batch(const struct wn__filter_reader *reader,
-				 const struct wn_hash *hashes, size_t count, bool *answersp);
+				 const struct wn_key *keys, size_t count, bool *answersp);
 
 /* The same of a filter that learns, less the count of queries: the lookup has it already. */
 bool wn__filter_reader_ask_learned(const struct wn__filter_reader *reader, struct wn_hash hash);

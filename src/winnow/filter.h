@@ -103,6 +103,16 @@ WN_PUBLIC bool wn_filter_query_hash(const struct wn_filter *filter, struct wn_ha
 WN_PUBLIC void wn_filter_query_batch(const struct wn_filter *filter, const struct wn_hash *hashes,
 				     size_t count, bool *answersp);
 
+/* A key, where it lies. */
+struct wn_key {
+	const void *data;
+	size_t size;
+};
+
+/* The same for keys, which are hashed on the way: faster than to hash them all before. */
+WN_PUBLIC void wn_filter_query_keys(const struct wn_filter *filter, const struct wn_key *keys,
+				    size_t count, bool *answersp);
+
 /* The secret this filter hashes with; borrowed from the filter or the host. */
 WN_PUBLIC const struct wn_secret *wn_filter_secret(const struct wn_filter *filter);
 

@@ -99,6 +99,23 @@ static void make_hashes(struct wn_hash *hashes)
 	hashes[QUERIES - 1].hi = UINT64_MAX;
 }
 
+/* The same by keys, in a batch and one by one. */
+static void ask_for_keys(const struct wn_filter *filter)
+{
+	uint64_t bytes[QUERIES][2];
+	struct wn_key keys[QUERIES];
+	bool answers[QUERIES];
+
+	for (uint64_t i = 0; i < QUERIES; i++) {
+		bytes[i][0] = bytes[i][1] = i * UINT64_C(0x9e3779b97f4a7c15);
+		keys[i] = (struct wn_key){bytes[i], i % 17};
+	}
+	wn_filter_query_keys(filter, keys, QUERIES, answers);
+	for (size_t i = 0; i < QUERIES; i++)
+		if (wn_filter_query(filter, keys[i].data, keys[i].size, NULL) != answers[i])
+			abort();
+}
+
 static void ask(const struct wn_filter *filter)
 {
 	struct wn_filter_info info;
@@ -114,7 +131,7 @@ static void ask(const struct wn_filter *filter)
 		if (wn_filter_query_hash(filter, hashes[i], &match) != answers[i])
 			abort();
 	}
-	(void)wn_filter_query(filter, "key", 3, NULL);
+	ask_for_keys(filter);
 	(void)wn_filter_query(filter, NULL, 0, NULL);
 }
 

@@ -317,8 +317,51 @@ START_TEST(a_batch_answers_as_single_queries_do)
 }
 END_TEST
 
+/* Of all forms, some of which have functions of their own for it. */
+START_TEST(batches_of_keys_answer_as_single_keys)
+{
+	enum { MAX = 300 };
+	static const char *const options[] = {NULL, "aqf:remainder_bits=2", "sscf:bits_per_key=8"};
+	uint64_t random = test_seed("filter", 20240611);
+	struct wn_builder *builder = make_builder(options[_i]);
+	struct wn_key keys[MAX];
+	uint64_t numbers[MAX][2];
+	bool answers[MAX + 1];
+	struct wn_filter *filter;
+	size_t size;
+	void *block;
+
+	for (uint64_t i = 0; i < 2000; i++)
+		ck_assert_int_eq(wn_builder_add(builder, (uint64_t[]){i, ~i}, 16), 0);
+	block = finish(builder, &size);
+	filter = open_filter(block, size, WN_CHECK_ALL);
+	for (size_t count = 0; count <= MAX; count += 1 + count / 8) {
+		for (size_t i = 0; i < count; i++) {
+			numbers[i][0] = test_random(&random) % 4000;
+			numbers[i][1] = ~numbers[i][0];
+			keys[i] = (struct wn_key){numbers[i], i % 50 ? 16 : i / 50 * 3};
+		}
+		memset(answers, 2, sizeof(answers));
+		wn_filter_query_keys(filter, keys, count, answers);
+		for (size_t i = 0; i < count; i++) {
+			struct wn_match match;
+			bool one = wn_filter_query(filter, keys[i].data, keys[i].size, NULL);
+
+			expect(answers[i] == one);
+			expect(one == wn_filter_query(filter, keys[i].data, keys[i].size, &match));
+			expect(one || numbers[i][0] >= 2000 || keys[i].size < 16);
+		}
+		expect(((unsigned char *)answers)[count] == 2);
+	}
+	wn_filter_close(filter);
+	free(block);
+	wn_builder_destroy(builder);
+}
+END_TEST
+
 START_TEST(a_missing_filter_says_maybe)
 {
+	const struct wn_key keys[3] = {{"a", 1}, {"b", 1}, {"c", 1}};
 	struct wn_hash hashes[3] = { { 1, 2 }, { 3, 4 }, { 5, 6 } };
 	struct wn_match match = { .minirun = 1, .rank = 1, .known = true };
 	bool answers[4] = { false };
@@ -330,6 +373,9 @@ START_TEST(a_missing_filter_says_maybe)
 	ck_assert(!match.known);
 	ck_assert(wn_filter_query_hash(NULL, hashes[0], NULL));
 	wn_filter_query_batch(NULL, hashes, 3, answers);
+	ck_assert(answers[0] && answers[1] && answers[2] && !answers[3]);
+	memset(answers, 0, sizeof(answers));
+	wn_filter_query_keys(NULL, keys, 3, answers);
 	ck_assert(answers[0] && answers[1] && answers[2] && !answers[3]);
 	wn_filter_close(NULL);
 }
@@ -450,6 +496,7 @@ int main(void)
 	tcase_add_test(tests, a_reset_does_not_swallow_the_key_before_it);
 	tcase_add_test(tests, finishing_twice_gives_the_same_filter);
 	tcase_add_test(tests, a_batch_answers_as_single_queries_do);
+	tcase_add_loop_test(tests, batches_of_keys_answer_as_single_keys, 0, 3);
 	tcase_add_test(tests, a_missing_filter_says_maybe);
 	tcase_add_test(tests, describe_tells_what_was_built);
 	tcase_add_test(tests, a_full_block_is_read_with_any_secret);

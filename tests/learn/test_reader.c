@@ -161,6 +161,43 @@ static void ask_in_all_ways(const struct opened *opened, uint64_t number, bool l
 	end(&lookup);
 }
 
+/* In one batch, and in one of each size up to that; what is noted is in the keys' order. */
+static void ask_in_batches(const struct opened *opened, bool learns)
+{
+	enum { MOST = 70 };
+	struct wn_key given[MOST];
+	struct key keys[MOST];
+	bool answers[MOST + 1];
+	struct wn__lookup lookup;
+	uint64_t number = STORED - 100;
+
+	for (size_t count = 0; count <= MOST; count++) {
+		uint32_t noted = 0;
+
+		for (size_t i = 0; i < count; i++) {
+			keys[i] = key_of(number + i);
+			given[i] = (struct wn_key){keys[i].bytes, keys[i].size};
+		}
+		memset(answers, 2, sizeof(answers));
+		wn__lookup_begin(&lookup, registry, secret, NULL, 0);
+		wn__filter_reader_ask_batch(opened->reader, given, count, answers);
+		end(&lookup);
+		expect(lookup.queries == count && ((unsigned char *)answers)[count] == 2);
+		for (size_t i = 0; i < count; i++) {
+			struct wn_hash hash = hash_of(number + i);
+
+			expect(answers[i] == wn_filter_query_hash(opened->filter, hash, NULL));
+			if (!learns || !answers[i])
+				continue;
+			expect(noted >= WN__LOOKUP_POSITIVES ||
+			       wn_hash_compare(lookup.positives[noted].hash, hash) == 0);
+			noted++;
+		}
+		expect(lookup.count == noted);
+		number += count;
+	}
+}
+
 static void expect_one_answer(const struct opened *opened, bool learns)
 {
 	uint64_t denied = 0;
@@ -173,6 +210,7 @@ static void expect_one_answer(const struct opened *opened, bool learns)
 		denied += !expected;
 	}
 	ck_assert_uint_gt(denied, ASKED / 2);
+	ask_in_batches(opened, learns);
 }
 
 START_TEST(a_key_has_one_answer_however_it_is_asked_for)

@@ -121,6 +121,7 @@ static int open_lines(struct wn_filter *filter, enum wn_check check, const char 
 	filter->query_batch = calls.query_batch;
 	filter->query_from = wn__lines_query_from;
 	filter->ask_short = calls.ask_short;
+	filter->ask_batch = calls.ask_batch;
 	return 0;
 }
 

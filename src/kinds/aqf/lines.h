@@ -166,6 +166,7 @@ struct wn__lines_calls {
 	wn__query_fn *query; /* NULL where this CPU cannot run it */
 	wn__query_batch_fn *query_batch;
 	wn__ask_short_fn *ask_short;
+	wn__ask_batch_fn *ask_batch;
 };
 
 struct wn__lines_calls wn__lines_calls_of(const struct wn__lines *lines, enum wn__lines_path path);

@@ -1,7 +1,7 @@
 /* lines_query.c - queries over an AdaptiveQF in lines; the essay is in lines.h. */
 #include <winnow/error.h>
 
-#include "base/hash_short.h"
+#include "base/secret.h"
 #include "lines_search.h"
 
 /* ---- any fingerprint: the slow, complete way ----------------------------- */
@@ -245,19 +245,31 @@ WN__INLINE const struct wn__lines *after_hash(const struct wn__asker *asker)
 	return asker->state;
 }
 
-/* A key that is not denied, by its hash less wn__hash_finish(). */
-static bool __attribute__((noinline)) finish_asking(const struct wn__asker *asker,
-						    struct wn_hash hash, bool in_line)
+/* A key that is not denied, unless its fingerprint is in no line, or stands for another key. */
+static bool __attribute__((noinline)) tell(const struct wn__asker *asker, struct wn_hash hash,
+					   bool in_line)
 {
 	const struct wn__lines *lines = asker->state;
 	struct wn_match match = {.known = true};
 
-	hash = wn__hash_finish(asker->words, hash);
 	if (in_line && !lines->extended)
 		match.minirun = wn__scale(hash.hi, lines->prints);
 	else if (!wn__lines_query_from(lines, hash, 0, &match))
 		return false;
-	return asker->maybe(asker, hash, &match);
+	return !asker->maybe || asker->maybe(asker, hash, &match);
+}
+
+/* Is there nobody to tell, and no fingerprint that stands for one key? */
+WN__INLINE bool is_all(const struct wn__asker *asker, const struct wn__lines *lines)
+{
+	return !asker->maybe && WN__LIKELY(!lines->extended);
+}
+
+/* As tell(), of a hash that lacks wn__hash_finish(). */
+static bool __attribute__((noinline)) finish_and_tell(const struct wn__asker *asker,
+						      struct wn_hash hash, bool in_line)
+{
+	return tell(asker, wn__hash_finish(&asker->secret->words, hash), in_line);
 }
 
 /* Keys of a batch whose lines are on their way, and those whose directory byte is. */
@@ -270,14 +282,38 @@ WN__INLINE void fetch_line(const unsigned char *line)
 	__builtin_prefetch(line + WN__LINE_SIZE - 1);
 }
 
+WN__INLINE void fetch_entry(const struct wn__lines *lines, uint64_t upper)
+{
+	__builtin_prefetch(lines->directory + (wn__scale(upper, lines->steps) >> 6));
+}
+
 /* The line of each hash of a batch, all of them asked for. */
 WN__INLINE void find_lines(const struct wn__lines *lines, const struct wn_hash *hashes,
 			   size_t count, struct wn__target *targets, bool fast)
 {
 	for (size_t i = 0; i < count + AHEAD; i++) {
 		if (i < count)
-			__builtin_prefetch(lines->directory +
-					   (wn__scale(hashes[i].hi, lines->steps) >> 6));
+			fetch_entry(lines, hashes[i].hi);
+		if (i < AHEAD)
+			continue;
+		targets[i - AHEAD] = wn__lines_target(lines, hashes[i - AHEAD].hi, fast);
+		if (WN__LIKELY(targets[i - AHEAD].line))
+			fetch_line(targets[i - AHEAD].line);
+	}
+}
+
+/* The same of keys, and their hashes. Memory is asked for while the next keys are hashed. */
+WN__INLINE void hash_and_find_lines(const struct wn__asker *asker, const struct wn_key *keys,
+				    size_t count, struct wn_hash *hashes,
+				    struct wn__target *targets, bool fast)
+{
+	const struct wn__lines *lines = asker->state;
+
+	for (size_t i = 0; i < count + AHEAD; i++) {
+		if (i < count) {
+			hashes[i] = wn__hash_key(asker->secret, keys[i].data, keys[i].size);
+			fetch_entry(lines, hashes[i].hi);
+		}
 		if (i < AHEAD)
 			continue;
 		targets[i - AHEAD] = wn__lines_target(lines, hashes[i - AHEAD].hi, fast);
@@ -300,12 +336,12 @@ WN__INLINE void find_lines(const struct wn__lines *lines, const struct wn_hash *
 	return find_here(lines, hash.hi, target, mask);
 
 #define ASK_BODY(mask_of, look)                                                                    \
-	struct wn_hash hash = wn__hash_short(asker->words, key, size);                             \
+	struct wn_hash hash = wn__hash_short(&asker->secret->words, key, size);                           \
 	const struct wn__lines *lines = after_hash(asker);                                         \
 	struct wn__target target = wn__lines_target(lines, hash.hi, IS_FAST(way));                 \
 	uint64_t mask;                                                                             \
 	if (WN__UNLIKELY(!target.line))                                                            \
-		return finish_asking(asker, hash, false);                                          \
+		return finish_and_tell(asker, hash, false);                                          \
 	mask = mask_of(target.line, target.first_byte, way.few);                                   \
 	return WN__LIKELY(!mask) ? false : look(asker, hash, target, mask);
 
@@ -326,6 +362,27 @@ WN__INLINE void find_lines(const struct wn__lines *lines, const struct wn_hash *
 							way) &&                                    \
 					      (WN__LIKELY(!lines->extended) ||                     \
 					       conclude(lines, hashes[i].hi, NULL));               \
+			}                                                                          \
+	}
+
+#define ASK_BATCH_BODY(mask_of)                                                                    \
+	const struct wn__lines *lines = asker->state;                                              \
+	struct wn__target targets[BATCH];                                                          \
+	struct wn_hash hashes[BATCH];                                                              \
+	for (size_t here; count; count -= here, keys += here, answersp += here) {                  \
+		here = count < BATCH ? count : BATCH;                                              \
+		hash_and_find_lines(asker, keys, here, hashes, targets, IS_FAST(way));             \
+		for (size_t i = 0; i < here; i++)                                                  \
+			if (WN__UNLIKELY(!targets[i].line)) {                                      \
+				answersp[i] = tell(asker, hashes[i], false);                       \
+			} else {                                                                   \
+				uint64_t mask = mask_of(targets[i].line, targets[i].first_byte,    \
+							way.few);                                  \
+				answersp[i] = WN__UNLIKELY(mask) &&                                \
+					      is_in_run(lines, targets[i], hashes[i].hi, mask,     \
+							way) &&                                    \
+					      (is_all(asker, lines) ||                             \
+					       tell(asker, hashes[i], true));                      \
 			}                                                                          \
 	}
 
@@ -359,7 +416,7 @@ WN__INLINE void find_lines(const struct wn__lines *lines, const struct wn_hash *
 	{                                                                                          \
 		const struct wn__way way = {path, few, extra};                                     \
 		return is_in_run(asker->state, target, hash.hi, mask, way) &&                      \
-		       finish_asking(asker, hash, true);                                           \
+		       (is_all(asker, asker->state) || finish_and_tell(asker, hash, true));        \
 	}                                                                                          \
 	target_of static bool ask_##name(const struct wn__asker *asker, const void *key,           \
 					 size_t size)                                              \
@@ -372,6 +429,13 @@ WN__INLINE void find_lines(const struct wn__lines *lines, const struct wn_hash *
 	{                                                                                          \
 		const struct wn__way way = {path, few, extra};                                     \
 		BATCH_BODY(mask_of)                                                                \
+	}                                                                                          \
+	target_of static void ask_batch_##name(const struct wn__asker *asker,                      \
+					       const struct wn_key *keys, size_t count,            \
+					       bool *answersp)                                     \
+	{                                                                                          \
+		const struct wn__way way = {path, few, extra};                                     \
+		ASK_BATCH_BODY(mask_of)                                                            \
 	}
 
 #define PATH_FUNCTIONS(name, target_of, path, mask_of)                                             \
@@ -381,9 +445,12 @@ WN__INLINE void find_lines(const struct wn__lines *lines, const struct wn_hash *
 
 #define CALLS(name)                                                                                \
 	{                                                                                          \
-		{query_##name##_few, batch_##name##_few, ask_##name##_few},                        \
-		{query_##name##_many, batch_##name##_many, ask_##name##_many},                     \
-		{query_##name##_extra, batch_##name##_extra, ask_##name##_extra},                  \
+		{query_##name##_few, batch_##name##_few, ask_##name##_few,                         \
+		 ask_batch_##name##_few},                                                          \
+		{query_##name##_many, batch_##name##_many, ask_##name##_many,                      \
+		 ask_batch_##name##_many},                                                         \
+		{query_##name##_extra, batch_##name##_extra, ask_##name##_extra,                   \
+		 ask_batch_##name##_extra},                                                        \
 	}
 
 PATH_FUNCTIONS(portable, , WN__PATH_PORTABLE, wn__mask_portable)

@@ -86,7 +86,7 @@ static bool check_key(const struct lines_sample *sample, struct wn__lines_calls 
 		      uint64_t number)
 {
 	struct told told = {
-		.asker = {&sample->lines, &sample->secret->words, be_told},
+		.asker = {&sample->lines, sample->secret, be_told},
 		.verdict = number % 3,
 	};
 	struct wn_hash hash = hash_key(sample->secret, number);
@@ -108,6 +108,62 @@ static bool check_key(const struct lines_sample *sample, struct wn__lines_calls 
 	free(key);
 	return maybe;
 }
+
+/* The same of many keys of any size, with somebody to tell and without. */
+static void check_batch(const struct lines_sample *sample, struct wn__lines_calls calls,
+			uint64_t number, size_t count)
+{
+	struct told told = {.asker = {&sample->lines, sample->secret, be_told}};
+	const struct wn__asker alone = {&sample->lines, sample->secret, NULL};
+	struct wn_key *keys = malloc((count + 1) * sizeof(*keys));
+	bool *answers = malloc(count + 1), *others = malloc(count + 1);
+	unsigned maybes = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		unsigned char bytes[WN__SHORT_MAX];
+		size_t size;
+
+		make_key(number + i, bytes, &size);
+		/* Some are of other sizes, and then missing. */
+		size = i % 7 ? size : i % 9;
+		keys[i] = (struct wn_key){malloc(size + 1), size};
+		memcpy((void *)(uintptr_t)keys[i].data, bytes, size);
+	}
+	answers[count] = others[count] = (_Bool)(number & 1);
+	told.verdict = number % 2;
+	calls.ask_batch(&told.asker, keys, count, answers);
+	calls.ask_batch(&alone, keys, count, others);
+	expect(answers[count] == (_Bool)(number & 1) && others[count] == answers[count]);
+	for (size_t i = 0; i < count; i++) {
+		bool maybe = calls.query(&sample->lines,
+					 wn_hash(sample->secret, keys[i].data, keys[i].size), NULL);
+
+		expect(others[i] == maybe && answers[i] == (maybe && told.verdict));
+		maybes += maybe;
+		free((void *)(uintptr_t)keys[i].data);
+	}
+	expect(told.calls == maybes);
+	free(keys);
+	free(answers);
+	free(others);
+}
+
+START_TEST(batches_of_keys_are_answered_as_their_hashes)
+{
+	struct lines_sample sample = make_sample((unsigned)_i / 2, _i % 2);
+
+	for (int path = 0; path < WN__PATHS; path++) {
+		struct wn__lines_calls calls =
+			wn__lines_calls_of(&sample.lines, (enum wn__lines_path)path);
+
+		if (!calls.query)
+			continue;
+		for (size_t count = 0; count <= 100; count++)
+			check_batch(&sample, calls, KEYS - 60 + count, count);
+	}
+	sample_free(&sample);
+}
+END_TEST
 
 START_TEST(keys_are_answered_as_their_hashes)
 {
@@ -140,5 +196,6 @@ int main(void)
 
 	suite_add_tcase(suite, tests);
 	tcase_add_loop_test(tests, keys_are_answered_as_their_hashes, 0, 2 * LAYOUTS);
+	tcase_add_loop_test(tests, batches_of_keys_are_answered_as_their_hashes, 0, 2 * LAYOUTS);
 	return test_run(suite);
 }
