@@ -132,15 +132,21 @@ static int prepare(struct wn_rocksdb *wn, const char *path, const struct wn_rock
 		return err;
 	wn->known = wn->directory && wn__home_belongs(wn->directory, &identity);
 	canonical = (struct wn__canonizer){wn->given.canonical, wn->given.canonical_arg};
-	return wn__policy_create(wn->filter, wn->secret, &canonical, wn->learn, wn->name,
-				 &wn->policy);
+	err = wn__policy_create(wn->filter, wn->secret, &canonical, wn->learn, wn->name,
+				&wn->policy);
+	if (err)
+		return err;
+	wn->registry = wn->policy->registry;
+	wn->key_secret = wn->policy->secret;
+	wn->canonical = canonical.function;
+	return 0;
 }
 
 struct wn_rocksdb *wn__database_create(const char *path, const struct wn_rocksdb_options *given,
 				       bool read_only, char **errptr)
 {
 	static const struct wn_rocksdb_options defaults;
-	struct wn_rocksdb *wn = wn__calloc(1, sizeof(*wn));
+	struct wn_rocksdb *wn = wn__alloc_table(sizeof(*wn));
 	int err = ENOMEM;
 
 	if (wn) {

@@ -23,7 +23,13 @@
 #include "policy.h"
 
 struct wn_rocksdb {
+	/* What a lookup reads: one cache line. */
 	rocksdb_t *rocks;
+	struct wn__learn *learn;
+	const struct wn__registry *registry; /* the policy's */
+	const struct wn_secret *key_secret;  /* the policy's */
+	bool canonical;                      /* keys are hashed in the user's way */
+
 	bool opened_here; /* and to be closed here, with these handles: */
 	rocksdb_column_family_handle_t *default_family; /* or NULL */
 	rocksdb_column_family_handle_t *family;         /* winnow's; or NULL */
@@ -34,7 +40,6 @@ struct wn_rocksdb {
 	char *name;      /* the same for every way to write the path */
 	char *directory; /* NULL: the store is in memory */
 	struct wn__home *home; /* the directory, locked; or NULL */
-	struct wn__learn *learn;
 	struct wn__policy *policy;
 	struct wn_secret *secret;     /* the policy's */
 	struct wn_secret *new_secret; /* for the directory, which has none; or NULL */

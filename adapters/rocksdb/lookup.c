@@ -15,15 +15,13 @@ static bool teaches_nothing(const rocksdb_readoptions_t *options, const char *er
 WN__INLINE void begin(const struct wn_rocksdb *wn, struct wn__lookup *lookup, const char *key,
 		      size_t size)
 {
-	const struct wn__policy *policy = wn->policy;
-
-	wn__lookup_begin(lookup, policy->registry, policy->secret, key, size);
-	if (key && WN__LIKELY(!policy->canonical.function))
+	wn__lookup_begin(lookup, wn->registry, wn->key_secret, key, size);
+	if (key && WN__LIKELY(!wn->canonical))
 		wn__lookup_hash_short(lookup);
 }
 
-char *wn_rocksdb_get(struct wn_rocksdb *wn, const rocksdb_readoptions_t *options, const char *key,
-		     size_t size, size_t *value_sizep, char **errptr)
+char *WN__HOT wn_rocksdb_get(struct wn_rocksdb *wn, const rocksdb_readoptions_t *options,
+			     const char *key, size_t size, size_t *value_sizep, char **errptr)
 {
 	struct wn__lookup lookup;
 	char *value;
@@ -34,7 +32,7 @@ char *wn_rocksdb_get(struct wn_rocksdb *wn, const rocksdb_readoptions_t *options
 	return value;
 }
 
-char *wn_rocksdb_get_cf(struct wn_rocksdb *wn, const rocksdb_readoptions_t *options,
+char *WN__HOT wn_rocksdb_get_cf(struct wn_rocksdb *wn, const rocksdb_readoptions_t *options,
 			rocksdb_column_family_handle_t *family, const char *key, size_t size,
 			size_t *value_sizep, char **errptr)
 {
@@ -47,7 +45,7 @@ char *wn_rocksdb_get_cf(struct wn_rocksdb *wn, const rocksdb_readoptions_t *opti
 	return value;
 }
 
-rocksdb_pinnableslice_t *wn_rocksdb_get_pinned(struct wn_rocksdb *wn,
+rocksdb_pinnableslice_t *WN__HOT wn_rocksdb_get_pinned(struct wn_rocksdb *wn,
 					       const rocksdb_readoptions_t *options,
 					       const char *key, size_t size, char **errptr)
 {
@@ -60,7 +58,7 @@ rocksdb_pinnableslice_t *wn_rocksdb_get_pinned(struct wn_rocksdb *wn,
 	return value;
 }
 
-rocksdb_pinnableslice_t *wn_rocksdb_get_pinned_cf(struct wn_rocksdb *wn,
+rocksdb_pinnableslice_t *WN__HOT wn_rocksdb_get_pinned_cf(struct wn_rocksdb *wn,
 						  const rocksdb_readoptions_t *options,
 						  rocksdb_column_family_handle_t *family,
 						  const char *key, size_t size, char **errptr)

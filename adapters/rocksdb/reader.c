@@ -29,12 +29,24 @@ bool wn__reader_is_foreign(void *shared, struct wn__bytes block)
 	return true;
 }
 
-/* Keys that are hashed in the user's way. */
+static bool say_maybe(const struct wn__asker *asker, const void *key, size_t size)
+{
+	(void)asker;
+	(void)key;
+	(void)size;
+	return true;
+}
+
+/* Of a block that could not be opened. Never written. */
+static struct wn__reader maybe_reader = {.filter = {.ask_short = say_maybe}};
+
+/* Keys that are hashed in the user's way, and a reader that can only say "maybe". */
 static bool query_canonically(const struct wn__reader *reader, const void *key, size_t size)
 {
 	struct wn_hash hash;
 
-	return !wn__policy_hash(reader->policy, wn__filter_reader_secret(&reader->filter), key,
+	return reader == &maybe_reader ||
+	       !wn__policy_hash(reader->policy, wn__filter_reader_secret(&reader->filter), key,
 				size, &hash) ||
 	       wn__filter_reader_ask(&reader->filter, hash);
 }
@@ -98,7 +110,7 @@ struct wn__reader *wn__reader_open(void *shared, struct wn__bytes block)
 	if (!reader || open_filter(policy, block, &reader->filter)) {
 		free(reader);
 		wn__policy_count(policy, readers_refused, 1);
-		return NULL;
+		return &maybe_reader;
 	}
 	reader->policy = wn__policy_hold(policy);
 	wn__policy_count(policy, readers_opened, 1);
@@ -107,19 +119,17 @@ struct wn__reader *wn__reader_open(void *shared, struct wn__bytes block)
 
 void wn__reader_close(struct wn__reader *reader)
 {
-	if (!reader)
+	if (reader == &maybe_reader)
 		return;
 	wn__filter_reader_fini(&reader->filter);
 	wn__policy_release(reader->policy);
 	free(reader);
 }
 
-bool wn__reader_query(const struct wn__reader *reader, const void *key, size_t size)
+bool WN__HOT wn__reader_query(const struct wn__reader *reader, const void *key, size_t size)
 {
 	bool answer;
 
-	if (WN__UNLIKELY(!reader))
-		return true;
 	if (WN__LIKELY(wn__filter_reader_ask_quickly(&reader->filter, key, size, &answer)))
 		return answer;
 	return query_any(reader, key, size);
@@ -129,14 +139,12 @@ bool wn__reader_query(const struct wn__reader *reader, const void *key, size_t s
 void wn__reader_query_batch(const struct wn__reader *reader, const struct wn__bytes *const *keys,
 			    size_t count, bool *answersp)
 {
-	const struct wn_secret *secret = reader ? wn__filter_reader_key_secret(&reader->filter) :
-						  NULL;
+	const struct wn_secret *secret = wn__filter_reader_key_secret(&reader->filter);
 	struct wn_key given[WN__MAX_BATCH];
 
 	if (WN__UNLIKELY(!secret)) {
 		for (size_t i = 0; i < count; i++)
-			answersp[i] = !reader || query_canonically(reader, keys[i]->data,
-								   keys[i]->size);
+			answersp[i] = query_canonically(reader, keys[i]->data, keys[i]->size);
 		return;
 	}
 	for (size_t i = 0; i < count; i++)

@@ -160,7 +160,7 @@ public:
 	Reader(const Reader &) = delete;
 	Reader &operator=(const Reader &) = delete;
 
-	bool MayMatch(const rocks::Slice &key) override
+	__attribute__((hot)) bool MayMatch(const rocks::Slice &key) override
 	{
 		return wn__reader_query(reader_, key.data(), key.size());
 	}

@@ -58,7 +58,8 @@ void wn__shim_delete(void *memory);
 /* An open filter. It is asked for every key of every lookup: called by name, not by the table. */
 struct wn__reader;
 
-/* The block is borrowed and outlives the reader. NULL is a reader, too: it says "maybe". */
+/* The block is borrowed and outlives the reader. Never NULL: if the block cannot be opened, the
+ * reader says "maybe". */
 struct wn__reader *wn__reader_open(void *policy, struct wn__bytes block);
 void wn__reader_close(struct wn__reader *reader);
 bool wn__reader_query(const struct wn__reader *reader, const void *key, size_t size);

@@ -20,6 +20,7 @@
 #ifndef WN_BASE_HASH_SHORT_H
 #define WN_BASE_HASH_SHORT_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include <winnow/hash.h>
@@ -31,17 +32,21 @@
 #define WN__SHORT_MAX 16
 #define WN__SHORT_SIZES (WN__SHORT_MAX - WN__SHORT_MIN + 1)
 
+/* Two cache lines, of which keys of 16 bytes need the second only. */
 struct wn__hash_words {
-	/* 9 to 16 bytes. */
-	uint64_t flip_low, flip_high;
-	uint64_t prime1, prime2; /* PRIME64_1, PRIME64_2 */
-	uint64_t prime32;        /* PRIME32_2 - 1 */
-	uint64_t avalanche;
 	/* 4 to 8 bytes. */
 	uint64_t flip_word;
 	/* 9 to 16 bytes. */
 	uint64_t lengths[WN__SHORT_SIZES]; /* (size - 1) << 54 */
+	uint64_t flip_low, flip_high;
+	uint64_t prime1, prime2; /* PRIME64_1, PRIME64_2 */
+	uint64_t prime32;        /* PRIME32_2 - 1 */
+	uint64_t avalanche;
 };
+
+_Static_assert(offsetof(struct wn__hash_words, lengths[16 - WN__SHORT_MIN]) == 64 &&
+		       sizeof(struct wn__hash_words) <= 128,
+	       "what 16 bytes need is in the second line");
 
 /* Fill them from the bytes of a secret. */
 void wn__hash_words_init(struct wn__hash_words *words, const unsigned char *secret);

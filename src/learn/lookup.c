@@ -91,7 +91,8 @@ static bool has_nothing_to_teach(const struct wn__lookup *lookup, const struct w
 	       (found || (!learn->missing && !learn->popular));
 }
 
-void wn__lookup_end(struct wn__lookup *lookup, struct wn__learn *learn, bool found, bool failed)
+void WN__HOT wn__lookup_end(struct wn__lookup *lookup, struct wn__learn *learn, bool found,
+			    bool failed)
 {
 	struct wn__stripe *stripe = wn__stripe_of(&learn->metrics);
 

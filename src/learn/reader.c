@@ -9,7 +9,7 @@
 #include "reader.h"
 
 /* The filter has said "maybe": heed its lessons, and note what stays a "maybe". */
-static bool heed(const struct wn__asker *asker, struct wn_hash hash, struct wn_match *match)
+static bool WN__HOT heed(const struct wn__asker *asker, struct wn_hash hash, struct wn_match *match)
 {
 	const struct wn__filter_reader *reader = (const void *)asker;
 	struct wn__lookup *lookup = wn__current_lookup;
@@ -119,12 +119,12 @@ struct question {
 	struct wn_match match;
 };
 
-static bool __attribute__((noinline)) heed_question(struct question *question)
+static bool WN__HOT __attribute__((noinline)) heed_question(struct question *question)
 {
 	return heed(&question->reader->asker, question->hash, &question->match);
 }
 
-bool __attribute__((noinline))
+bool WN__HOT __attribute__((noinline))
 wn__filter_reader_ask_learned(const struct wn__filter_reader *reader, struct wn_hash hash)
 {
 	struct question question;

@@ -246,8 +246,8 @@ WN__INLINE const struct wn__lines *after_hash(const struct wn__asker *asker)
 }
 
 /* A key that is not denied, unless its fingerprint is in no line, or stands for another key. */
-static bool __attribute__((noinline)) tell(const struct wn__asker *asker, struct wn_hash hash,
-					   bool in_line)
+static bool WN__HOT __attribute__((noinline)) tell(const struct wn__asker *asker,
+						   struct wn_hash hash, bool in_line)
 {
 	const struct wn__lines *lines = asker->state;
 	struct wn_match match = {.known = true};
@@ -266,8 +266,8 @@ WN__INLINE bool is_all(const struct wn__asker *asker, const struct wn__lines *li
 }
 
 /* As tell(), of a hash that lacks wn__hash_finish(). */
-static bool __attribute__((noinline)) finish_and_tell(const struct wn__asker *asker,
-						      struct wn_hash hash, bool in_line)
+static bool WN__HOT __attribute__((noinline)) finish_and_tell(const struct wn__asker *asker,
+							      struct wn_hash hash, bool in_line)
 {
 	return tell(asker, wn__hash_finish(&asker->secret->words, hash), in_line);
 }
@@ -322,9 +322,25 @@ WN__INLINE void hash_and_find_lines(const struct wn__asker *asker, const struct 
 	}
 }
 
+/* Ask for the two lines that a step is mostly in, before the directory has told which it is: of all
+ * steps of a span c half are in line c - 2, and 36% in line c - 1. So a lookup waits for directory
+ * and line side by side: at 10 M keys 36 ns in place of 39, one alone 107 in place of 160
+ * (bench_filters: negative, fenced). A third line would gain 2 ns more of memory that nobody else
+ * wants. Batches find their lines early enough, and only lost by it. */
+WN__INLINE struct wn__target find_line(const struct wn__lines *lines, uint64_t upper, bool fast)
+{
+	uint64_t step = wn__scale_by(upper, &lines->steps, fast);
+	/* Somewhere in line c, or on its end. */
+	const unsigned char *near = lines->directory - step;
+
+	__builtin_prefetch(near + WN__LINE_SIZE);
+	__builtin_prefetch(near + 2 * WN__LINE_SIZE);
+	return wn__lines_target_of(lines, upper, step, fast);
+}
+
 #define QUERY_BODY(mask_of, find_here, settle_here)                                                \
 	const struct wn__lines *lines = state;                                                     \
-	struct wn__target target = wn__lines_target(lines, hash.hi, IS_FAST(way));                 \
+	struct wn__target target = find_line(lines, hash.hi, IS_FAST(way));                        \
 	uint64_t mask;                                                                             \
 	if (WN__UNLIKELY(!target.line))                                                            \
 		return query_slowly(lines, hash, matchp);                                          \
@@ -336,12 +352,12 @@ WN__INLINE void hash_and_find_lines(const struct wn__asker *asker, const struct 
 	return find_here(lines, hash.hi, target, mask);
 
 #define ASK_BODY(mask_of, look)                                                                    \
-	struct wn_hash hash = wn__hash_short(&asker->secret->words, key, size);                           \
+	struct wn_hash hash = wn__hash_short(&asker->secret->words, key, size);                    \
 	const struct wn__lines *lines = after_hash(asker);                                         \
-	struct wn__target target = wn__lines_target(lines, hash.hi, IS_FAST(way));                 \
+	struct wn__target target = find_line(lines, hash.hi, IS_FAST(way));                        \
 	uint64_t mask;                                                                             \
 	if (WN__UNLIKELY(!target.line))                                                            \
-		return finish_and_tell(asker, hash, false);                                          \
+		return finish_and_tell(asker, hash, false);                                        \
 	mask = mask_of(target.line, target.first_byte, way.few);                                   \
 	return WN__LIKELY(!mask) ? false : look(asker, hash, target, mask);
 
@@ -456,7 +472,7 @@ WN__INLINE void hash_and_find_lines(const struct wn__asker *asker, const struct 
 PATH_FUNCTIONS(portable, , WN__PATH_PORTABLE, wn__mask_portable)
 #if WN__HAVE_X86
 PATH_FUNCTIONS(sse2, , WN__PATH_SSE2, wn__mask_sse2)
-PATH_FUNCTIONS(avx2, WN__TARGET_AVX2, WN__PATH_AVX2, wn__mask_avx2)
+PATH_FUNCTIONS(avx2, WN__TARGET_AVX2 WN__HOT, WN__PATH_AVX2, wn__mask_avx2)
 #endif
 
 /* By path and layout: few remainders, many, extra bits. */

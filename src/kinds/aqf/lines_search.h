@@ -44,10 +44,9 @@ WN__INLINE uint64_t wn__scale_by(uint64_t upper, const uint64_t *factor, bool fa
 	return wn__scale(upper, *factor);
 }
 
-WN__INLINE struct wn__target wn__lines_target(const struct wn__lines *lines, uint64_t upper,
-					      bool fast)
+WN__INLINE struct wn__target wn__lines_target_of(const struct wn__lines *lines, uint64_t upper,
+						 uint64_t step, bool fast)
 {
-	uint64_t step = wn__scale_by(upper, &lines->steps, fast);
 	int64_t entry = (signed char)lines->directory[step >> 6];
 	struct wn__target target = {NULL, wn__scale_by(upper, &lines->first_bytes, fast)};
 
@@ -58,6 +57,12 @@ WN__INLINE struct wn__target wn__lines_target(const struct wn__lines *lines, uin
 			__builtin_unreachable();
 	}
 	return target;
+}
+
+WN__INLINE struct wn__target wn__lines_target(const struct wn__lines *lines, uint64_t upper,
+					      bool fast)
+{
+	return wn__lines_target_of(lines, upper, wn__scale_by(upper, &lines->steps, fast), fast);
 }
 
 /* ---- bytes that are equal ----------------------------------------------- */
