@@ -146,7 +146,7 @@ void wn_filter_query_batch(const struct wn_filter *filter, const struct wn_hash 
 static void ask_by_hashes(const struct wn_filter *filter, const struct wn__asker *asker,
 			  const struct wn_key *keys, size_t count, bool *answersp)
 {
-	struct wn_hash hashes[BATCH];
+	struct wn_hash hashes[BATCH] = {{0, 0}};
 	struct wn_match match;
 
 	for (size_t i = 0; i < count; i++)
