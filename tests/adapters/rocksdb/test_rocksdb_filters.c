@@ -149,7 +149,7 @@ START_TEST(a_block_cut_anywhere_says_maybe)
 	}
 	wn_rocksdb_filterpolicy_stats(shown, &stats);
 	ck_assert_uint_eq(stats.readers_refused, size);
-	free(block);
+	wn__shim_delete(block);
 	wn__builder_destroy(builder);
 	rocksdb_filterpolicy_destroy(shown);
 }
@@ -194,7 +194,7 @@ START_TEST(a_builder_serves_one_partition_after_the_other)
 		ck_assert(block_has(policy, bytes, key));
 		snprintf(key, sizeof(key), "%d/0", partition);
 		ck_assert(block_has(policy, bytes, key));
-		free(block);
+		wn__shim_delete(block);
 	}
 	wn__builder_destroy(builder);
 	rocksdb_filterpolicy_destroy(shown);
@@ -217,8 +217,8 @@ START_TEST(verify_sees_a_filter_with_a_key_missing)
 	ck_assert(wn__builder_verify(builder, (struct wn__bytes){block, size}));
 	ck_assert(!wn__builder_verify(builder, (struct wn__bytes){wrong, wrong_size}));
 	ck_assert(!wn__builder_verify(builder, (struct wn__bytes){block, size - 1}));
-	free(block);
-	free(wrong);
+	wn__shim_delete(block);
+	wn__shim_delete(wrong);
 	wn__builder_destroy(builder);
 	wn__builder_destroy(other);
 	rocksdb_filterpolicy_destroy(shown);
@@ -241,19 +241,19 @@ START_TEST(keys_and_prefixes_in_turn_are_counted_once)
 	bytes.data = block;
 	ck_assert(block_has(policy, bytes, "aa1") && block_has(policy, bytes, "aa2"));
 	ck_assert(block_has(policy, bytes, "aa") && block_has(policy, bytes, "bb"));
-	free(block);
+	wn__shim_delete(block);
 	/* A new partition: what came last in the one before must be added again. */
 	wn__builder_add_with_prefix(builder, text_bytes("bb1"), text_bytes("bb"));
 	wn__builder_finish(builder, &block, &bytes.size);
 	bytes.data = block;
 	ck_assert(block_has(policy, bytes, "bb") && block_has(policy, bytes, "bb1"));
 	wn__builder_add_with_prefix(builder, text_bytes("bb1"), text_bytes("b"));
-	free(block);
+	wn__shim_delete(block);
 	wn__builder_finish(builder, &block, &bytes.size);
 	bytes.data = block;
 	ck_assert(block_has(policy, bytes, "b") && block_has(policy, bytes, "bb1"));
 	ck_assert(!block_has(policy, bytes, "aa"));
-	free(block);
+	wn__shim_delete(block);
 	wn__builder_destroy(builder);
 	rocksdb_filterpolicy_destroy(shown);
 }
@@ -272,7 +272,7 @@ START_TEST(space_and_keys_are_estimated_well)
 		for (size_t i = 0; i < keys; i++)
 			wn__builder_add(builder, (struct wn__bytes){&i, sizeof(i)});
 		wn__builder_finish(builder, &block, &size);
-		free(block);
+		wn__shim_delete(block);
 		ck_assert_uint_le(space, size + size / 10 + 150);
 		ck_assert_uint_ge(space, size - size / 10 - 150);
 		back = wn__builder_keys_for_space(builder, space);
@@ -371,7 +371,7 @@ START_TEST(keys_of_every_size_are_found_in_every_frame)
 	}
 	ck_assert_uint_lt(maybes, 100);
 	wn__reader_close(reader);
-	free(block);
+	wn__shim_delete(block);
 	rocksdb_filterpolicy_destroy(shown);
 }
 END_TEST
@@ -411,7 +411,7 @@ START_TEST(batches_of_all_sizes_answer_as_single_questions)
 	}
 	wn__reader_close(refused);
 	wn__reader_close(reader);
-	free(block);
+	wn__shim_delete(block);
 	rocksdb_filterpolicy_destroy(shown);
 }
 END_TEST
