@@ -361,24 +361,27 @@ WN__INLINE struct wn__target find_line(const struct wn__lines *lines, uint64_t u
 	mask = mask_of(target.line, target.first_byte, way.few);                                   \
 	return WN__LIKELY(!mask) ? false : look(asker, hash, target, mask);
 
+/* The answers of a batch whose targets are known: `odd` where there is no line, `certain` where the
+ * fingerprint is in the line. Both may look at hashes[i]. */
+#define ANSWER_BODY(mask_of, here, odd, certain)                                                   \
+	for (size_t i = 0; i < (here); i++)                                                        \
+		if (WN__UNLIKELY(!targets[i].line)) {                                              \
+			answersp[i] = (odd);                                                       \
+		} else {                                                                           \
+			uint64_t mask = mask_of(targets[i].line, targets[i].first_byte, way.few);  \
+			answersp[i] = WN__UNLIKELY(mask) &&                                        \
+				      is_in_run(lines, targets[i], hashes[i].hi, mask, way) &&     \
+				      (certain);                                                   \
+		}
+
 #define BATCH_BODY(mask_of)                                                                        \
 	const struct wn__lines *lines = state;                                                     \
 	struct wn__target targets[BATCH];                                                          \
 	for (size_t here; count; count -= here, hashes += here, answersp += here) {                \
 		here = count < BATCH ? count : BATCH;                                              \
 		find_lines(lines, hashes, here, targets, IS_FAST(way));                            \
-		for (size_t i = 0; i < here; i++)                                                  \
-			if (WN__UNLIKELY(!targets[i].line)) {                                      \
-				answersp[i] = query_slowly(lines, hashes[i], NULL);                \
-			} else {                                                                   \
-				uint64_t mask = mask_of(targets[i].line, targets[i].first_byte,    \
-							way.few);                                  \
-				answersp[i] = WN__UNLIKELY(mask) &&                                \
-					      is_in_run(lines, targets[i], hashes[i].hi, mask,     \
-							way) &&                                    \
-					      (WN__LIKELY(!lines->extended) ||                     \
-					       conclude(lines, hashes[i].hi, NULL));               \
-			}                                                                          \
+		ANSWER_BODY(mask_of, here, query_slowly(lines, hashes[i], NULL),                   \
+			    conclude(lines, hashes[i].hi, NULL))                                   \
 	}
 
 #define ASK_BATCH_BODY(mask_of)                                                                    \
@@ -388,18 +391,8 @@ WN__INLINE struct wn__target find_line(const struct wn__lines *lines, uint64_t u
 	for (size_t here; count; count -= here, keys += here, answersp += here) {                  \
 		here = count < BATCH ? count : BATCH;                                              \
 		hash_and_find_lines(asker, keys, here, hashes, targets, IS_FAST(way));             \
-		for (size_t i = 0; i < here; i++)                                                  \
-			if (WN__UNLIKELY(!targets[i].line)) {                                      \
-				answersp[i] = tell(asker, hashes[i], false);                       \
-			} else {                                                                   \
-				uint64_t mask = mask_of(targets[i].line, targets[i].first_byte,    \
-							way.few);                                  \
-				answersp[i] = WN__UNLIKELY(mask) &&                                \
-					      is_in_run(lines, targets[i], hashes[i].hi, mask,     \
-							way) &&                                    \
-					      (is_all(asker, lines) ||                             \
-					       tell(asker, hashes[i], true));                      \
-			}                                                                          \
+		ANSWER_BODY(mask_of, here, tell(asker, hashes[i], false),                          \
+			    is_all(asker, lines) || tell(asker, hashes[i], true))                  \
 	}
 
 /* A query, a batch and an asking function for each path and layout of lines. */
