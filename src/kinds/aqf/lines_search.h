@@ -164,7 +164,8 @@ struct wn__row_word {
  * conditional moves. */
 WN__INLINE struct wn__row_word wn__row_word_of(const uint64_t *zeros, uint64_t index, bool fast)
 {
-	uint64_t count0 = wn__popcount(zeros[0]), both = count0 + wn__popcount(zeros[1]);
+	uint64_t count0 = wn__count_bits(zeros[0], fast);
+	uint64_t both = count0 + wn__count_bits(zeros[1], fast);
 	struct wn__row_word word = {zeros[0], 0, 0};
 	uint64_t beyond0, beyond1;
 
