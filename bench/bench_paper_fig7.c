@@ -98,7 +98,7 @@ static struct wn_hash hash_of_rank(const struct trial *trial, uint64_t rank)
 	const struct bench_key key = bench_key(trial->key_seed, BENCH_MISSING,
 					       zipf_item(&trial->zipf, rank));
 
-	return wn_hash(trial->figure->secret, &key, BENCH_KEY_SIZE);
+	return wn_hash_key(trial->figure->secret, &key, BENCH_KEY_SIZE);
 }
 
 static void ask_and_adapt(struct trial *trial, uint64_t count)
@@ -161,7 +161,7 @@ static void measure_plain_rate(struct fig7 *figure, const struct wn_aqf *aqf)
 	for (uint64_t i = 0; i < QUERIES; i++) {
 		const struct bench_key key = bench_key(figure->seed, BENCH_OTHER, i);
 
-		wrong += wn_aqf_query(aqf, wn_hash(figure->secret, &key, BENCH_KEY_SIZE), NULL);
+		wrong += wn_aqf_query(aqf, wn_hash_key(figure->secret, &key, BENCH_KEY_SIZE), NULL);
 	}
 	figure->plain_rate = (double)wrong / QUERIES;
 }

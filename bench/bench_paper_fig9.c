@@ -91,7 +91,7 @@ static void measure_static(struct fig9 *figure, struct ratio *ratio)
 	}
 	for (size_t i = 0; i < ratio->no; i++) {
 		key = bench_key(figure->seed, BENCH_MISSING, i);
-		bench_ok(wn_builder_add_negative(builder, wn_hash(figure->secret, &key,
+		bench_ok(wn_builder_add_negative(builder, wn_hash_key(figure->secret, &key,
 								  BENCH_KEY_SIZE)),
 			 "adding a NO item");
 	}

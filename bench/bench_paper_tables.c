@@ -89,7 +89,7 @@ static double measure_fpr(const struct setting *setting, const struct wn_aqf *aq
 	for (uint64_t i = 0; i < QUERIES; i++) {
 		const struct bench_key key = bench_key(setting->seed, BENCH_MISSING, i);
 
-		wrong += wn_aqf_query(aqf, wn_hash(setting->secret, &key, BENCH_KEY_SIZE), NULL);
+		wrong += wn_aqf_query(aqf, wn_hash_key(setting->secret, &key, BENCH_KEY_SIZE), NULL);
 	}
 	return (double)wrong / QUERIES;
 }
@@ -184,7 +184,7 @@ static struct wn_aqf *fill(const struct setting *setting, const struct bench_key
 
 	bench_ok(wn_aqf_create(&options, &aqf), "creating a filter");
 	for (size_t i = 0; i < count; i++)
-		bench_ok(wn_aqf_insert(aqf, wn_hash(setting->secret, &keys[i], BENCH_KEY_SIZE),
+		bench_ok(wn_aqf_insert(aqf, wn_hash_key(setting->secret, &keys[i], BENCH_KEY_SIZE),
 				       NULL), "inserting");
 	return aqf;
 }

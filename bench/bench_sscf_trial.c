@@ -84,7 +84,7 @@ static struct wn_hash *hash_list(const struct wn_secret *secret, const struct li
 	struct wn_hash *hashes = bench_alloc(list->count, sizeof(*hashes));
 
 	for (size_t i = 0; i < list->count; i++)
-		hashes[i] = wn_hash(secret, list->lines[i], strlen(list->lines[i]));
+		hashes[i] = wn_hash_key(secret, list->lines[i], strlen(list->lines[i]));
 	return hashes;
 }
 

@@ -76,7 +76,7 @@ struct wn_hash *bench_hashes(const struct wn_secret *secret, const struct bench_
 	struct wn_hash *hashes = bench_alloc(count, sizeof(*hashes));
 
 	for (size_t i = 0; i < count; i++)
-		hashes[i] = wn_hash(secret, &keys[i], BENCH_KEY_SIZE);
+		hashes[i] = wn_hash_key(secret, &keys[i], BENCH_KEY_SIZE);
 	return hashes;
 }
 

@@ -6,7 +6,7 @@
 
 static uint64_t hash_of(const struct job *job, const struct bench_key *key)
 {
-	return wn_hash(job->secret, key, BENCH_KEY_SIZE).hi;
+	return wn_hash_key(job->secret, key, BENCH_KEY_SIZE).hi;
 }
 
 static void make(const struct job *job, const struct contender *contender,

@@ -98,7 +98,7 @@ static void batch_block(const struct job *job, const void *filter, const struct 
 static unsigned turn_blocks(const struct job *job, void *const *filters,
 			    const struct bench_key *key)
 {
-	const struct wn_hash hash = wn_hash(job->secret, key, BENCH_KEY_SIZE);
+	const struct wn_hash hash = wn_hash_key(job->secret, key, BENCH_KEY_SIZE);
 	unsigned sum = 0;
 
 	for (unsigned i = 0; i < TURN; i++)

@@ -32,7 +32,7 @@ static struct wn_aqf *create_aqf(const struct job *job)
 static void insert_keys(const struct job *job, struct wn_aqf *aqf, size_t first, size_t last)
 {
 	for (size_t i = first; i < last; i++) {
-		const struct wn_hash hash = wn_hash(job->secret, &job->keys[i], BENCH_KEY_SIZE);
+		const struct wn_hash hash = wn_hash_key(job->secret, &job->keys[i], BENCH_KEY_SIZE);
 
 		bench_ok(wn_aqf_insert(aqf, hash, NULL), "inserting");
 	}
@@ -42,7 +42,7 @@ static void insert_keys(const struct job *job, struct wn_aqf *aqf, size_t first,
 
 static bool query_living(const struct job *job, const void *aqf, const struct bench_key *key)
 {
-	return wn_aqf_query(aqf, wn_hash(job->secret, key, BENCH_KEY_SIZE), NULL);
+	return wn_aqf_query(aqf, wn_hash_key(job->secret, key, BENCH_KEY_SIZE), NULL);
 }
 
 static void batch_living(const struct job *job, const void *aqf, const struct bench_key *keys,
@@ -51,7 +51,7 @@ static void batch_living(const struct job *job, const void *aqf, const struct be
 	struct wn_hash hashes[BATCH];
 
 	for (size_t i = 0; i < BATCH; i++)
-		hashes[i] = wn_hash(job->secret, &keys[i], BENCH_KEY_SIZE);
+		hashes[i] = wn_hash_key(job->secret, &keys[i], BENCH_KEY_SIZE);
 	wn_aqf_query_batch(aqf, hashes, BATCH, answersp);
 }
 
@@ -147,7 +147,7 @@ static size_t find_faults(const struct job *job, const struct wn_aqf *aqf,
 
 	for (uint64_t i = 0; i < limit && found < wanted; i++) {
 		const struct bench_key key = bench_key(job->seed, BENCH_SPARE, i);
-		const struct wn_hash query = wn_hash(job->secret, &key, BENCH_KEY_SIZE);
+		const struct wn_hash query = wn_hash_key(job->secret, &key, BENCH_KEY_SIZE);
 		struct fault *fault = &faults[found];
 
 		if (!wn_aqf_query(aqf, query, &fault->match))
@@ -410,7 +410,7 @@ static struct wn_hash *sort_hashes(const struct job *job)
 	struct wn_hash *sorted = bench_alloc(job->num, sizeof(*sorted));
 
 	for (size_t i = 0; i < job->num; i++)
-		sorted[i] = wn_hash(job->secret, &job->keys[i], BENCH_KEY_SIZE);
+		sorted[i] = wn_hash_key(job->secret, &job->keys[i], BENCH_KEY_SIZE);
 	bench_ok(wn__sort_hashes(sorted, job->num), "sorting");
 	for (size_t i = 1; i < job->num; i++) {
 		if (wn_hash_compare(sorted[i - 1], sorted[i]) == 0)

@@ -185,7 +185,7 @@ struct wn_hash wn__hash_other(const struct wn_secret *secret, const void *key, s
 	return hash_by_library(secret, key, size);
 }
 
-struct wn_hash wn_hash(const struct wn_secret *secret, const void *key, size_t size)
+struct wn_hash wn_hash_key(const struct wn_secret *secret, const void *key, size_t size)
 {
 	return wn__hash_key(secret, key, size);
 }

@@ -116,7 +116,7 @@ static struct wn_revmap_entry make_item(const struct wn_set *set, const void *ke
 	if (key == NULL)
 		key = "";
 	return (struct wn_revmap_entry){
-		.hash = wn_hash(set->secret, key, size), .key = key, .key_size = size};
+		.hash = wn_hash_key(set->secret, key, size), .key = key, .key_size = size};
 }
 
 static bool is_key(const void *key, size_t size)
@@ -233,7 +233,7 @@ int wn_set_delete(struct wn_set *set, const void *key, size_t size)
 
 bool wn_set_query(const struct wn_set *set, const void *key, size_t size)
 {
-	return wn_aqf_query(set->aqf, wn_hash(set->secret, key, size), NULL);
+	return wn_aqf_query(set->aqf, wn_hash_key(set->secret, key, size), NULL);
 }
 
 int wn__set_count_item(const struct wn_set *set, const struct wn_revmap_entry *item,
@@ -317,7 +317,7 @@ static int rehash_entry(void *arg, uint64_t minirun, uint32_t rank,
 	err = wn_aqf_count(new->old_aqf, entry->hash, match, &count);
 	if (err)
 		return err;
-	item.hash = wn_hash(new->secret, entry->key, entry->key_size);
+	item.hash = wn_hash_key(new->secret, entry->key, entry->key_size);
 	err = wn_aqf_insert(new->aqf, item.hash, &match);
 	if (err)
 		return err;

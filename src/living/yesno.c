@@ -312,7 +312,7 @@ static int make_item(const struct wn_yesno *lists, const void *key, size_t size,
 {
 	if (key == NULL && size != 0)
 		return WN_ERR_INVALID;
-	itemp->hash = wn_hash(lists->secret, key, size);
+	itemp->hash = wn_hash_key(lists->secret, key, size);
 	itemp->key = key == NULL ? "" : key;
 	itemp->key_size = size;
 	return 0;
@@ -353,7 +353,7 @@ bool wn__yesno_query_hash(const struct wn_yesno *lists, struct wn_hash hash)
 
 bool wn_yesno_query(const struct wn_yesno *lists, const void *key, size_t size)
 {
-	return wn__yesno_query_hash(lists, wn_hash(lists->secret, key, size));
+	return wn__yesno_query_hash(lists, wn_hash_key(lists->secret, key, size));
 }
 
 uint64_t wn_yesno_count(const struct wn_yesno *lists, enum wn_list list)

@@ -45,7 +45,7 @@ WN_PUBLIC const void *wn_secret_seed(const struct wn_secret *secret);
 
 /* The hash of `size` bytes at `key` (any bytes, zero bytes included; size 0 is
  * a key like any other). `key` is not retained. */
-WN_PUBLIC struct wn_hash wn_hash(const struct wn_secret *secret, const void *key, size_t size);
+WN_PUBLIC struct wn_hash wn_hash_key(const struct wn_secret *secret, const void *key, size_t size);
 
 /* For databases whose comparator takes keys with different bytes for equal (ignoring case,
  * say): filters hash bytes, and would deny a key that is stored with other bytes. Writes to

@@ -69,7 +69,7 @@ START_TEST(hashes_are_those_of_the_test_vectors)
 
 	make_vector_key(key, sizeof(key));
 	for (size_t i = 0; i < sizeof(vectors) / sizeof(vectors[0]); i++) {
-		struct wn_hash hash = wn_hash(secret, key, vectors[i].size);
+		struct wn_hash hash = wn_hash_key(secret, key, vectors[i].size);
 
 		ck_assert_uint_eq(hash.hi, vectors[i].hi);
 		ck_assert_uint_eq(hash.lo, vectors[i].lo);
@@ -183,11 +183,11 @@ START_TEST(every_bit_of_a_key_counts)
 
 	make_vector_key(key, sizeof(key));
 	for (size_t size = 1; size <= sizeof(key); size++) {
-		struct wn_hash hash = wn_hash(secret, key, size);
+		struct wn_hash hash = wn_hash_key(secret, key, size);
 
 		for (size_t bit = 0; bit < 8 * size; bit++) {
 			key[bit / 8] ^= (unsigned char)(1 << bit % 8);
-			assert_differ(hash, wn_hash(secret, key, size));
+			assert_differ(hash, wn_hash_key(secret, key, size));
 			key[bit / 8] ^= (unsigned char)(1 << bit % 8);
 		}
 	}
@@ -202,7 +202,7 @@ START_TEST(keys_of_zeros_differ_by_their_length)
 	struct wn_hash hashes[601];
 
 	for (size_t size = 0; size <= sizeof(zeros); size++) {
-		hashes[size] = wn_hash(secret, zeros, size);
+		hashes[size] = wn_hash_key(secret, zeros, size);
 		for (size_t other = 0; other < size; other++)
 			assert_differ(hashes[size], hashes[other]);
 	}
@@ -214,7 +214,7 @@ START_TEST(the_empty_key_may_be_a_null_pointer)
 {
 	struct wn_secret *secret = test_secret(5);
 
-	ck_assert_int_eq(wn_hash_compare(wn_hash(secret, NULL, 0), wn_hash(secret, "x", 0)), 0);
+	ck_assert_int_eq(wn_hash_compare(wn_hash_key(secret, NULL, 0), wn_hash_key(secret, "x", 0)), 0);
 	wn_secret_destroy(secret);
 }
 END_TEST
@@ -228,8 +228,8 @@ START_TEST(keys_may_lie_anywhere)
 	for (size_t shift = 0; shift < 8; shift++) {
 		memcpy(moved + shift, key, sizeof(key));
 		for (size_t size = 0; size <= sizeof(key); size += 13)
-			ck_assert_int_eq(wn_hash_compare(wn_hash(secret, key, size),
-							 wn_hash(secret, moved + shift, size)),
+			ck_assert_int_eq(wn_hash_compare(wn_hash_key(secret, key, size),
+							 wn_hash_key(secret, moved + shift, size)),
 					 0);
 	}
 	wn_secret_destroy(secret);
@@ -248,7 +248,7 @@ START_TEST(another_seed_gives_other_hashes_for_every_length)
 		ck_assert_int_eq(wn_secret_create(seed, &b), 0);
 		seed[bit / 8] ^= (unsigned char)(1 << bit % 8);
 		for (size_t size = 0; size <= sizeof(key); size++)
-			assert_differ(wn_hash(a, key, size), wn_hash(b, key, size));
+			assert_differ(wn_hash_key(a, key, size), wn_hash_key(b, key, size));
 		ck_assert_uint_ne(wn_secret_id(a), wn_secret_id(b));
 		wn_secret_destroy(b);
 	}
@@ -292,7 +292,7 @@ START_TEST(random_secrets_differ)
 	ck_assert_int_eq(wn_secret_create_random(&a), 0);
 	ck_assert_int_eq(wn_secret_create_random(&b), 0);
 	ck_assert_mem_ne(wn_secret_seed(a), wn_secret_seed(b), WN_SEED_SIZE);
-	assert_differ(wn_hash(a, "key", 3), wn_hash(b, "key", 3));
+	assert_differ(wn_hash_key(a, "key", 3), wn_hash_key(b, "key", 3));
 	wn_secret_destroy(a);
 	wn_secret_destroy(b);
 }
@@ -365,7 +365,7 @@ static void assert_loads(const struct wn_secret *secret)
 
 	ck_assert_int_eq(wn_secret_load(path, &loaded), 0);
 	ck_assert_mem_eq(wn_secret_seed(loaded), wn_secret_seed(secret), WN_SEED_SIZE);
-	ck_assert_int_eq(wn_hash_compare(wn_hash(loaded, "key", 3), wn_hash(secret, "key", 3)), 0);
+	ck_assert_int_eq(wn_hash_compare(wn_hash_key(loaded, "key", 3), wn_hash_key(secret, "key", 3)), 0);
 	wn_secret_destroy(loaded);
 }
 

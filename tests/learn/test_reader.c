@@ -47,7 +47,7 @@ static struct wn_hash hash_of(uint64_t number)
 {
 	struct key key = key_of(number);
 
-	return wn_hash(secret, key.bytes, key.size);
+	return wn_hash_key(secret, key.bytes, key.size);
 }
 
 /* `without`: a filter of the same keys; what it errs about is told to this one. */
@@ -302,7 +302,7 @@ static bool deny(const struct wn__asker *asker, const void *key, size_t size)
 {
 	const struct wn__filter_reader *reader = (const void *)asker;
 
-	asked_with = wn_hash(wn__filter_reader_secret(reader), key, size);
+	asked_with = wn_hash_key(wn__filter_reader_secret(reader), key, size);
 	return false;
 }
 

@@ -23,12 +23,12 @@ static void forget_matches_of(struct model *model, uint32_t key)
 {
 	const struct wn_aqf *aqf = wn_set_filter(model->set);
 	const struct wn_secret *secret = wn_set_secret(model->set);
-	uint64_t minirun = wn_aqf_minirun(aqf, wn_hash(secret, &key, sizeof(key)));
+	uint64_t minirun = wn_aqf_minirun(aqf, wn_hash_key(secret, &key, sizeof(key)));
 
 	model->learned[key] = false;
 	for (uint32_t n = 0; n < UNIVERSE; n++)
 		if (model->learned[n] && query(model->set, n)) {
-			struct wn_hash hash = wn_hash(secret, &n, sizeof(n));
+			struct wn_hash hash = wn_hash_key(secret, &n, sizeof(n));
 
 			ck_assert_uint_eq(minirun, wn_aqf_minirun(aqf, hash));
 			model->learned[n] = false;

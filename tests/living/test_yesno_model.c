@@ -261,7 +261,7 @@ START_TEST(items_that_stay_answer_right_while_others_come_and_go)
 	readers.wrong = 0;
 	add_range(fixture.lists, 0, STANDING);
 	for (uint32_t n = 0; n < STANDING; n++)
-		readers.hashes[n] = wn_hash(secret, &n, sizeof(n));
+		readers.hashes[n] = wn_hash_key(secret, &n, sizeof(n));
 	for (int i = 0; i < 2; i++)
 		ck_assert_int_eq(pthread_create(&threads[i], NULL, read_items, &readers), 0);
 	for (uint64_t step = 0; step < 40000; step++) {

@@ -39,7 +39,7 @@ static inline struct wn_hash hash_of(uint64_t number)
 	unsigned char key[40];
 	size_t size = make_key(number, key);
 
-	return wn_hash(secret, key, size);
+	return wn_hash_key(secret, key, size);
 }
 
 static inline void add_keys(struct wn_builder *builder, uint64_t first, uint64_t count)

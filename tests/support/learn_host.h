@@ -66,7 +66,7 @@ static inline struct wn_stats host_stats(const struct host *host)
 
 static inline struct wn_hash hash_of(const struct host *host, uint64_t number)
 {
-	return wn_hash(host->secret, &number, sizeof(number));
+	return wn_hash_key(host->secret, &number, sizeof(number));
 }
 
 /* Have the builder build against what is known. */

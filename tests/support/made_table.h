@@ -97,7 +97,7 @@ static inline struct span build_small_filter(struct making *making, unsigned fro
 					 (unsigned)(i % making->shape->keys),
 					 making->shape->content == SMALL_ALIEN_KEYS);
 
-		hashes[i] = wn_hash(making->secret, key, length);
+		hashes[i] = wn_hash_key(making->secret, key, length);
 	}
 	input.key_count = (uint32_t)wn__small_sort(hashes, count);
 	expect(wn__small_build(&input, wn__small_secret_id(making->secret),

@@ -238,7 +238,7 @@ bool open_filter_says_maybe(const struct open_filter *open, struct span key)
 
 	if (open->block)
 		return wn_filter_query(open->block, key.at, key.size, NULL);
-	hash = wn_hash(open->small_secret, key.at, key.size);
+	hash = wn_hash_key(open->small_secret, key.at, key.size);
 	return wn__small_queries()[wn__small_kind(open->small.at)](open->small.at,
 								    open->small.size, hash);
 }
