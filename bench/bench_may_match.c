@@ -79,12 +79,10 @@ static void make_winnow(struct bench *bench)
 	bench_ok(wn__policy_secret(secret, false, &bench->secret), "a secret");
 	if (bench->learns)
 		make_learn(bench);
-	bench_ok(wn__policy_create(bench->options, bench->secret, NULL, bench->learn,
+	bench_ok(wn__policy_create(bench->secret, NULL, bench->learn,
 				   bench->learn ? "nowhere" : NULL, &bench->inner),
 		 "the policy");
-	bench->policy = wn__policy_show(bench->inner, bench->options);
-	if (!bench->policy)
-		bench_die("no memory for the policy");
+	bench_ok(wn__policy_show(bench->inner, bench->options, 0, &bench->policy), "the policy");
 	wn_secret_destroy(secret);
 }
 

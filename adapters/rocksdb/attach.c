@@ -8,12 +8,12 @@
 void wn_rocksdb_create(const char *path, const struct wn_rocksdb_options *given,
 		       struct wn_rocksdb **wnp, char **errptr)
 {
-	*wnp = wn__database_create(path, given, false, errptr);
+	wn__database_create(path, given, false, wnp, errptr);
 }
 
-/* Read-only handles and secondary instances do not say so, but they refuse to ingest, before
- * they look at the list of files. Others refuse the empty list. Neither changes anything. */
-static bool is_read_only(rocksdb_t *db)
+/* They refuse to ingest, before they look at the list of files. Others refuse the empty list.
+ * Neither changes anything. */
+bool wn__is_read_only(rocksdb_t *db)
 {
 	rocksdb_ingestexternalfileoptions_t *options = rocksdb_ingestexternalfileoptions_create();
 	static const char refusal[] = "Not implemented";
@@ -34,7 +34,7 @@ void wn_rocksdb_attach(struct wn_rocksdb *wn, rocksdb_t *db,
 
 	if (!wn->rocks) {
 		wn->rocks = db;
-		wn->read_only = is_read_only(db);
+		wn->read_only = wn__is_read_only(db);
 		err = wn__database_claim(wn);
 		if (!err)
 			err = wn__database_open_store(wn, family);

@@ -18,6 +18,7 @@ struct last {
 
 struct builder {
 	struct wn__policy *policy;
+	struct wn__measures measures; /* the recipe's */
 	struct wn_builder *keys;
 	struct last key, prefix; /* of add_with_prefix() */
 	struct wn__new_table *table; /* NULL: it does not learn */
@@ -41,16 +42,18 @@ static const struct wn__block_memory block_memory = {wn__shim_new, wn__shim_dele
 
 void *wn__builder_create(void *shared, bool verify)
 {
-	struct wn__policy *policy = shared;
+	const struct wn__recipe *recipe = shared;
+	struct wn__policy *policy = recipe->policy;
 	struct builder *builder = wn__calloc(1, sizeof(*builder));
 
-	if (!builder || wn_builder_create(policy->config, policy->secret, &builder->keys)) {
+	if (!builder || wn_builder_create(recipe->config, policy->secret, &builder->keys)) {
 		free(builder);
 		wn__policy_count(policy, filters_given_up, 1);
 		return NULL;
 	}
 	wn__builder_use_memory(builder->keys, &block_memory);
 	builder->policy = wn__policy_hold(policy);
+	builder->measures = recipe->measures;
 	begin_table(builder);
 	builder->verify = verify;
 	return builder;
@@ -164,7 +167,7 @@ bool wn__builder_verify(void *given, struct wn__bytes block)
 
 size_t wn__builder_keys_for_space(const void *given, size_t bytes)
 {
-	const struct wn__measures *measures = &((const struct builder *)given)->policy->measures;
+	const struct wn__measures *measures = &((const struct builder *)given)->measures;
 	double left = (double)bytes - measures->empty_bytes;
 
 	return left > 0 ? (size_t)(left / measures->bytes_per_key) : 0;
@@ -172,12 +175,12 @@ size_t wn__builder_keys_for_space(const void *given, size_t bytes)
 
 size_t wn__builder_space_for_keys(const void *given, size_t keys)
 {
-	const struct wn__measures *measures = &((const struct builder *)given)->policy->measures;
+	const struct wn__measures *measures = &((const struct builder *)given)->measures;
 
 	return (size_t)(measures->empty_bytes + measures->bytes_per_key * (double)keys + 1);
 }
 
 double wn__builder_expected_rate(const void *given)
 {
-	return ((const struct builder *)given)->policy->measures.rate;
+	return ((const struct builder *)given)->measures.rate;
 }

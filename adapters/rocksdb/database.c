@@ -81,7 +81,8 @@ static int make_secret(struct wn_rocksdb *wn)
 	return err;
 }
 
-static int make_engine(struct wn_rocksdb *wn)
+/* What is wrong with the filter's options is said in words. */
+static int make_engine(struct wn_rocksdb *wn, char *message, size_t size)
 {
 	struct wn__learn_options options = {
 		.background = wn->given.background,
@@ -91,7 +92,7 @@ static int make_engine(struct wn_rocksdb *wn)
 		.name = wn->name,
 	};
 	struct wn_config *config;
-	int err = wn_config_parse(wn__filter_options(wn->filter), NULL, 0, &config);
+	int err = wn_config_parse(wn__filter_options(wn->filter), message, size, &config);
 
 	if (err)
 		return err;
@@ -101,8 +102,9 @@ static int make_engine(struct wn_rocksdb *wn)
 	return err;
 }
 
-/* RocksDB's own; not known where there is no database yet. An errno: not now. */
-static int read_identity(const char *path, struct wn__identity *identityp)
+/* RocksDB's own; not known where there is no database yet. Databases may be without the file and
+ * have it elsewhere: an open one knows. An errno: not now. */
+static int read_identity(const char *path, rocksdb_t *db, struct wn__identity *identityp)
 {
 	char *name = wn__join_path(path, "IDENTITY");
 	int err = ENOMEM;
@@ -112,10 +114,16 @@ static int read_identity(const char *path, struct wn__identity *identityp)
 		err = wn__file_read_some(AT_FDCWD, name, identityp->bytes,
 					 sizeof(identityp->bytes), &identityp->size);
 	free(name);
-	return err == ENOENT || err == ENOTDIR ? 0 : err;
+	if (err == ENOENT || err == ENOTDIR)
+		err = 0;
+	if (!err && db && identityp->size == 0)
+		identityp->size = wn__shim_identity(db, (char *)identityp->bytes,
+						    sizeof(identityp->bytes));
+	return err;
 }
 
-static int prepare(struct wn_rocksdb *wn, const char *path, const struct wn_rocksdb_options *given)
+static int prepare(struct wn_rocksdb *wn, const char *path, const struct wn_rocksdb_options *given,
+		   char *message, size_t size)
 {
 	struct wn__identity identity;
 	struct wn__canonizer canonical;
@@ -124,16 +132,15 @@ static int prepare(struct wn_rocksdb *wn, const char *path, const struct wn_rock
 	if (!err)
 		err = make_secret(wn);
 	if (!err)
-		err = make_engine(wn);
+		err = make_engine(wn, message, size);
 	if (err)
 		return err;
-	err = read_identity(wn->path, &identity);
+	err = read_identity(wn->path, NULL, &identity);
 	if (err)
 		return err;
 	wn->known = wn->directory && wn__home_belongs(wn->directory, &identity);
 	canonical = (struct wn__canonizer){wn->given.canonical, wn->given.canonical_arg};
-	err = wn__policy_create(wn->filter, wn->secret, &canonical, wn->learn, wn->name,
-				&wn->policy);
+	err = wn__policy_create(wn->secret, &canonical, wn->learn, wn->name, &wn->policy);
 	if (err)
 		return err;
 	wn->registry = wn->policy->registry;
@@ -142,23 +149,27 @@ static int prepare(struct wn_rocksdb *wn, const char *path, const struct wn_rock
 	return 0;
 }
 
-struct wn_rocksdb *wn__database_create(const char *path, const struct wn_rocksdb_options *given,
-				       bool read_only, char **errptr)
+int wn__database_create(const char *path, const struct wn_rocksdb_options *given, bool read_only,
+			struct wn_rocksdb **wnp, char **errptr)
 {
 	static const struct wn_rocksdb_options defaults;
 	struct wn_rocksdb *wn = wn__alloc_table(sizeof(*wn));
+	char message[256] = "";
 	int err = ENOMEM;
 
+	*wnp = NULL;
 	if (wn) {
 		wn->read_only = read_only;
-		err = prepare(wn, path, given ? given : &defaults);
+		err = prepare(wn, path, given ? given : &defaults, message, sizeof(message));
 	}
-	if (!err)
-		return wn;
-	wn__set_error(errptr, path, wn_strerror(err));
+	if (!err) {
+		*wnp = wn;
+		return 0;
+	}
+	wn__set_error(errptr, path, message[0] ? message : wn_strerror(err));
 	if (wn)
 		wn__database_finish(wn);
-	return NULL;
+	return err;
 }
 
 /* ---- the store ---------------------------------------------------------- */
@@ -205,21 +216,32 @@ static int open_learn(struct wn_rocksdb *wn, const char *directory)
 	return err;
 }
 
-int wn__database_claim(struct wn_rocksdb *wn)
+static int claim(struct wn_rocksdb *wn, const struct wn__identity *identity)
 {
-	struct wn__identity identity;
-	int err;
+	int err = wn__home_claim(wn->home, identity);
 
-	if (!wn->directory || wn->read_only)
-		return 0;
-	err = wn__home_lock(wn->directory, &wn->home);
-	if (!err)
-		err = read_identity(wn->path, &identity);
-	if (!err)
-		err = wn__home_claim(wn->home, &identity);
 	if (!err && wn->new_secret)
 		err = wn__home_save_secret(wn->directory, wn->new_secret);
 	return err;
+}
+
+int wn__database_claim(struct wn_rocksdb *wn)
+{
+	struct wn__identity identity;
+	int err = 0;
+
+	if (!wn->directory)
+		return 0;
+	if (!wn->read_only)
+		err = wn__home_lock(wn->directory, &wn->home);
+	if (!err)
+		err = read_identity(wn->path, wn->rocks, &identity);
+	if (err)
+		return err;
+	if (!wn->read_only)
+		return claim(wn, &identity);
+	wn->known = wn__home_belongs(wn->directory, &identity);
+	return 0;
 }
 
 int wn__database_open_store(struct wn_rocksdb *wn, rocksdb_column_family_handle_t *family)
@@ -266,6 +288,25 @@ static void destroy_handle(rocksdb_column_family_handle_t **handlep)
 	*handlep = NULL;
 }
 
+static void destroy_family(struct wn_rocksdb *wn)
+{
+	if (wn->family && wn->family_wrapped) {
+		wn__shim_destroy_wrapped(wn->family);
+		wn->family = NULL;
+	}
+	destroy_handle(&wn->family);
+}
+
+static void close_rocks(struct wn_rocksdb *wn)
+{
+	if (wn->opener.close) {
+		wn->opener.close(wn->opener.arg, wn->opened);
+		wn__shim_unwrap(wn->rocks);
+	} else {
+		rocksdb_close(wn->rocks);
+	}
+}
+
 static void close_all(struct wn_rocksdb *wn)
 {
 	/* While the family is there, so that little is left for files. */
@@ -273,10 +314,10 @@ static void close_all(struct wn_rocksdb *wn)
 		wn__learn_drain(wn->learn);
 		wn__store_leave_family(wn->map);
 	}
-	destroy_handle(&wn->family);
+	destroy_family(wn);
 	destroy_handle(&wn->default_family);
 	if (wn->opened_here)
-		rocksdb_close(wn->rocks);
+		close_rocks(wn);
 	wn__database_finish(wn);
 }
 
@@ -297,47 +338,56 @@ static void settle_family(struct wn_rocksdb *wn, const rocksdb_options_t *like, 
 			wn->family = NULL;
 	} else if (!wanted && wn->family) {
 		rocksdb_drop_column_family(wn->rocks, wn->family, errptr);
-		destroy_handle(&wn->family);
+		destroy_family(wn);
 	}
 }
 
-static bool open_all(struct wn_rocksdb *wn, const rocksdb_options_t *options,
-		     const struct wn__families *families, bool error_if_log, char **errptr)
+static int open_all(struct wn_rocksdb *wn, const rocksdb_options_t *options,
+		    const struct wn__families *families, bool error_if_log, char **errptr)
 {
 	int err = wn__open_with_families(wn, options, families, error_if_log, errptr);
 
-	if (err) {
+	if (err && !*errptr)
 		wn__set_error(errptr, wn->path, wn__options_error(err));
-		return false;
-	}
-	if (!wn->rocks)
-		return false;
+	if (err || !wn->rocks)
+		return err ? err : WN_ERR_NOT_FOUND;
 	err = wn__database_claim(wn);
 	if (!err)
 		settle_family(wn, options, errptr);
 	if (*errptr)
-		return false;
+		return EIO;
 	if (!err)
 		err = wn__database_open_store(wn, wn->family);
 	if (err)
 		wn__set_open_error(errptr, wn, err);
-	return !err;
+	return err;
 }
 
-static rocksdb_t *open_database(struct wn_rocksdb *wn, const rocksdb_options_t *options,
-				const struct wn__families *families, bool error_if_log,
-				struct wn_rocksdb **wnp, char **errptr)
+static int open_database(struct wn_rocksdb *wn, const rocksdb_options_t *options,
+			 const struct wn__families *families, bool error_if_log,
+			 struct wn_rocksdb **wnp, char **errptr)
 {
-	if (!wn)
-		return NULL;
-	if (open_all(wn, options, families, error_if_log, errptr)) {
+	int err = open_all(wn, options, families, error_if_log, errptr);
+
+	if (!err) {
 		*wnp = wn;
-		return wn->rocks;
+		return 0;
 	}
-	for (int i = 0; wn->rocks && i < families->count; i++)
-		destroy_handle(&families->handlesp[i]);
+	/* RocksDB wants them gone before it closes. */
+	for (int i = 0; wn->opened_here && i < families->count; i++) {
+		if (families->handlesp)
+			destroy_handle(&families->handlesp[i]);
+		else
+			wn__shim_destroy_bare(families->opener_handlesp[i]);
+	}
 	close_all(wn);
-	return NULL;
+	return err;
+}
+
+/* The handle that callers of the C API get. */
+static rocksdb_t *rocks_of(struct wn_rocksdb *const *wnp)
+{
+	return *wnp ? (*wnp)->rocks : NULL;
 }
 
 static rocksdb_t *open_default(const rocksdb_options_t *options, const char *path, bool read_only,
@@ -345,11 +395,15 @@ static rocksdb_t *open_default(const rocksdb_options_t *options, const char *pat
 			       struct wn_rocksdb **wnp, char **errptr)
 {
 	static const char *const name = "default";
-	struct wn_rocksdb *wn = wn__database_create(path, given, read_only, errptr);
-	struct wn__families families = {1, &name, &options, wn ? &wn->default_family : NULL};
+	struct wn__families families = {.count = 1, .names = &name, .options = &options};
+	struct wn_rocksdb *wn;
 
 	*wnp = NULL;
-	return open_database(wn, options, &families, error_if_log, wnp, errptr);
+	if (wn__database_create(path, given, read_only, &wn, errptr))
+		return NULL;
+	families.handlesp = &wn->default_family;
+	open_database(wn, options, &families, error_if_log, wnp, errptr);
+	return rocks_of(wnp);
 }
 
 rocksdb_t *wn_rocksdb_open(const rocksdb_options_t *options, const char *path,
@@ -374,11 +428,31 @@ rocksdb_t *wn_rocksdb_open_column_families(const rocksdb_options_t *options, con
 					   const struct wn_rocksdb_options *given,
 					   struct wn_rocksdb **wnp, char **errptr)
 {
-	struct wn__families families = {count, names, family_options, handlesp};
+	struct wn__families families = {count, names, family_options, handlesp, NULL};
+	struct wn_rocksdb *wn;
 
 	*wnp = NULL;
-	return open_database(wn__database_create(path, given, false, errptr), options, &families,
-			     false, wnp, errptr);
+	if (!wn__database_create(path, given, false, &wn, errptr))
+		open_database(wn, options, &families, false, wnp, errptr);
+	return rocks_of(wnp);
+}
+
+int wn_rocksdb_open_by(const struct wn_rocksdb_opener *opener, const rocksdb_options_t *options,
+		       const char *path, int count, const char *const *names,
+		       const rocksdb_options_t *const *family_options, void **handlesp,
+		       const struct wn_rocksdb_options *given, struct wn_rocksdb **wnp,
+		       char **errptr)
+{
+	struct wn__families families = {count, names, family_options, NULL, handlesp};
+	struct wn_rocksdb *wn;
+	int err;
+
+	*wnp = NULL;
+	err = wn__database_create(path, given, false, &wn, errptr);
+	if (err)
+		return err;
+	wn->opener = *opener;
+	return open_database(wn, options, &families, false, wnp, errptr);
 }
 
 void wn_rocksdb_close(struct wn_rocksdb *wn)

@@ -6,6 +6,7 @@
  *	store.c      where key lists are
  *	reader.c     filters that are open
  *	lookup.c     lookups that teach
+ *	embed.c      the same for layers above RocksDB that open and ask it themselves
  *	report.c     statistics, also as text
  *	remove.c     the end
  *
@@ -17,8 +18,9 @@
 #ifndef WN_ADAPTERS_ROCKSDB_DATABASE_H
 #define WN_ADAPTERS_ROCKSDB_DATABASE_H
 
-#include <winnow/rocksdb.h>
+#include <winnow/rocksdb_embed.h>
 
+#include "learn/lookup.h"
 #include "learn/saved/home.h"
 #include "policy.h"
 
@@ -30,9 +32,12 @@ struct wn_rocksdb {
 	const struct wn_secret *key_secret;  /* the policy's */
 	bool canonical;                      /* keys are hashed in the user's way */
 
-	bool opened_here; /* and to be closed here, with these handles: */
+	bool opened_here;                /* and to be closed here, */
+	struct wn_rocksdb_opener opener; /* in this way, if one is given; with these handles: */
+	void *opened;                    /* the opener's */
 	rocksdb_column_family_handle_t *default_family; /* or NULL */
 	rocksdb_column_family_handle_t *family;         /* winnow's; or NULL */
+	bool family_wrapped;                            /* by wn__shim_wrap_family() */
 	bool read_only;
 	struct wn_rocksdb_options given; /* its strings are no longer there */
 	char *filter;                    /* copy; NULL: the default */
@@ -53,7 +58,8 @@ struct wn__families {
 	int count;
 	const char *const *names;
 	const rocksdb_options_t *const *options;
-	rocksdb_column_family_handle_t **handlesp;
+	rocksdb_column_family_handle_t **handlesp; /* of the C API, */
+	void **opener_handlesp;                    /* or an opener's */
 };
 
 /* "winnow: what: why", for rocksdb_free(); an older message is freed. */
@@ -64,9 +70,9 @@ void wn__set_open_error(char **errptr, const struct wn_rocksdb *wn, int err);
 
 /* ---- database.c --------------------------------------------------------- */
 
-/* All but the database and the store. NULL with a message on failure. */
-struct wn_rocksdb *wn__database_create(const char *path, const struct wn_rocksdb_options *given,
-				       bool read_only, char **errptr);
+/* All but the database and the store. On failure an error, with a message. */
+int wn__database_create(const char *path, const struct wn_rocksdb_options *given, bool read_only,
+			struct wn_rocksdb **wnp, char **errptr);
 
 /* With wn->rocks open: the directory is there and this database's. Before the store. */
 int wn__database_claim(struct wn_rocksdb *wn);
@@ -76,6 +82,26 @@ int wn__database_open_store(struct wn_rocksdb *wn, rocksdb_column_family_handle_
 
 /* Everything but what is RocksDB's: the store, what was learned, `wn`. */
 void wn__database_finish(struct wn_rocksdb *wn);
+
+/* ---- lookup.c ----------------------------------------------------------- */
+
+/* Begin a lookup of this key, or of many: NULL. */
+WN__INLINE void wn__begin_lookup(const struct wn_rocksdb *wn, struct wn__lookup *lookup,
+				 const char *key, size_t size)
+{
+	wn__lookup_begin(lookup, wn->registry, wn->key_secret, key, size);
+	if (key && WN__LIKELY(!wn->canonical))
+		wn__lookup_hash_short(lookup);
+}
+
+/* A key of a batch, whose lookups are over. */
+void wn__confirm_key(const struct wn_rocksdb *wn, struct wn__batch *batch, const char *key,
+		     size_t size, bool found, bool failed);
+
+/* ---- attach.c ----------------------------------------------------------- */
+
+/* Read-only handles and secondary instances do not say so. */
+bool wn__is_read_only(rocksdb_t *db);
 
 /* ---- families.c --------------------------------------------------------- */
 
@@ -94,8 +120,8 @@ const char *wn__options_error(int err);
 int wn__options_copy(struct wn_rocksdb *wn, const rocksdb_options_t *options, bool listen,
 		     rocksdb_options_t **copyp);
 
-/* Open wn->path with these families and, if it is there, winnow's own. wn->rocks is NULL on
- * failure, with a message, or an error is returned. */
+/* Open wn->path with these families and, if it is there, winnow's own. On failure wn->rocks is NULL,
+ * and either an error is returned, or there is a message in *errptr or the opener's. */
 int wn__open_with_families(struct wn_rocksdb *wn, const rocksdb_options_t *options,
 			   const struct wn__families *families, bool error_if_log, char **errptr);
 

@@ -69,13 +69,15 @@ static void retire_file(void *policy, uint64_t file)
 static const struct wn__listener_calls listener_calls = {is_own_database, retire_file,
 							 wn__policy_release};
 
+/* A filter of no given size is as large as the one whose place it takes. */
 static int change_options(struct wn_rocksdb *wn, rocksdb_options_t *options, bool listen)
 {
-	rocksdb_filterpolicy_t *shown = wn__policy_show(wn->policy, wn->filter);
+	rocksdb_filterpolicy_t *shown;
 	enum wn__shim_result result;
+	int err = wn__policy_show(wn->policy, wn->filter, wn__shim_bits_per_key(options), &shown);
 
-	if (!shown)
-		return ENOMEM;
+	if (err)
+		return err;
 	if (!wn->charge)
 		wn->charge = wn__shim_create_charge(options);
 	result = wn__shim_change_options(options, shown, listen ? &listener_calls : NULL,
@@ -225,11 +227,14 @@ static int fill_opening(struct wn_rocksdb *wn, const struct wn__families *famili
 	return err;
 }
 
-static void open_rocks(struct wn_rocksdb *wn, const rocksdb_options_t *own,
-		       const struct opening *opening, bool error_if_log, char **errptr)
+/* The handles of the program's families, and winnow's. */
+static void open_by_c_api(struct wn_rocksdb *wn, const rocksdb_options_t *own,
+			  const struct opening *opening, const struct wn__families *families,
+			  bool error_if_log, char **errptr)
 {
 	const rocksdb_options_t *const *options =
 		(const rocksdb_options_t *const *)opening->options;
+	size_t count = (size_t)families->count;
 
 	if (wn->read_only)
 		wn->rocks = rocksdb_open_for_read_only_column_families(
@@ -239,7 +244,48 @@ static void open_rocks(struct wn_rocksdb *wn, const rocksdb_options_t *own,
 		wn->rocks = rocksdb_open_column_families(own, wn->path, opening->count,
 							 opening->names, options,
 							 opening->handles, errptr);
-	wn->opened_here = wn->rocks != NULL;
+	if (!wn->rocks)
+		return;
+	memcpy(families->handlesp, opening->handles, count * sizeof(*opening->handles));
+	wn->family = opening->count > families->count ? opening->handles[count] : NULL;
+}
+
+static int open_by_opener(struct wn_rocksdb *wn, const rocksdb_options_t *own,
+			  const struct opening *opening, const struct wn__families *families)
+{
+	const rocksdb_options_t *const *options =
+		(const rocksdb_options_t *const *)opening->options;
+	size_t count = (size_t)families->count;
+	void **handles = (void **)opening->handles;
+
+	wn->opened = wn->opener.open(wn->opener.arg, own, opening->count, opening->names, options,
+				     handles);
+	if (!wn->opened)
+		return WN_ERR_NOT_FOUND;
+	memcpy(families->opener_handlesp, handles, count * sizeof(*handles));
+	if (opening->count > families->count) {
+		wn->family = wn__shim_wrap_family(handles[count]);
+		wn->family_wrapped = true;
+	}
+	wn->rocks = wn__shim_wrap(wn->opened);
+	if (!wn->rocks || (opening->count > families->count && !wn->family))
+		return ENOMEM;
+	wn->read_only = wn__is_read_only(wn->rocks);
+	return 0;
+}
+
+static int open_rocks(struct wn_rocksdb *wn, const rocksdb_options_t *own,
+		      const struct opening *opening, const struct wn__families *families,
+		      bool error_if_log, char **errptr)
+{
+	int err = 0;
+
+	if (wn->opener.open)
+		err = open_by_opener(wn, own, opening, families);
+	else
+		open_by_c_api(wn, own, opening, families, error_if_log, errptr);
+	wn->opened_here = wn->opened || wn->rocks;
+	return err;
 }
 
 int wn__open_with_families(struct wn_rocksdb *wn, const rocksdb_options_t *options,
@@ -247,26 +293,29 @@ int wn__open_with_families(struct wn_rocksdb *wn, const rocksdb_options_t *optio
 {
 	struct opening opening = {0};
 	rocksdb_options_t *own = NULL;
-	size_t count = (size_t)families->count;
-	bool with_own;
 	int err;
 
 	if (!check_families(wn, families, errptr))
-		return 0;
-	with_own = wn__family_exists(options, wn->path);
-	err = fill_opening(wn, families, with_own, &opening);
+		return WN_ERR_MISMATCH;
+	err = fill_opening(wn, families, wn__family_exists(options, wn->path), &opening);
 	if (!err)
 		err = wn__options_copy(wn, options, !wn->read_only, &own);
 	if (!err)
-		open_rocks(wn, own, &opening, error_if_log, errptr);
-	if (wn->rocks) {
-		memcpy(families->handlesp, opening.handles, count * sizeof(*opening.handles));
-		wn->family = with_own ? opening.handles[count] : NULL;
-	}
+		err = open_rocks(wn, own, &opening, families, error_if_log, errptr);
 	if (own)
 		rocksdb_options_destroy(own);
 	free_opening(&opening);
 	return err;
+}
+
+void wn_rocksdb_prepare_family(struct wn_rocksdb *wn, rocksdb_options_t *options, char **errptr)
+{
+	int err = check_comparator(wn, options);
+
+	if (!err)
+		err = change_options(wn, options, false);
+	if (err)
+		wn__set_error(errptr, wn->path, wn__options_error(err));
 }
 
 rocksdb_column_family_handle_t *

@@ -12,21 +12,13 @@ static bool teaches_nothing(const rocksdb_readoptions_t *options, const char *er
 				BLOCK_CACHE_TIER;
 }
 
-WN__INLINE void begin(const struct wn_rocksdb *wn, struct wn__lookup *lookup, const char *key,
-		      size_t size)
-{
-	wn__lookup_begin(lookup, wn->registry, wn->key_secret, key, size);
-	if (key && WN__LIKELY(!wn->canonical))
-		wn__lookup_hash_short(lookup);
-}
-
 char *WN__HOT wn_rocksdb_get(struct wn_rocksdb *wn, const rocksdb_readoptions_t *options,
 			     const char *key, size_t size, size_t *value_sizep, char **errptr)
 {
 	struct wn__lookup lookup;
 	char *value;
 
-	begin(wn, &lookup, key, size);
+	wn__begin_lookup(wn, &lookup, key, size);
 	value = rocksdb_get(wn->rocks, options, key, size, value_sizep, errptr);
 	wn__lookup_end(&lookup, wn->learn, value, teaches_nothing(options, *errptr));
 	return value;
@@ -39,7 +31,7 @@ char *WN__HOT wn_rocksdb_get_cf(struct wn_rocksdb *wn, const rocksdb_readoptions
 	struct wn__lookup lookup;
 	char *value;
 
-	begin(wn, &lookup, key, size);
+	wn__begin_lookup(wn, &lookup, key, size);
 	value = rocksdb_get_cf(wn->rocks, options, family, key, size, value_sizep, errptr);
 	wn__lookup_end(&lookup, wn->learn, value, teaches_nothing(options, *errptr));
 	return value;
@@ -52,7 +44,7 @@ rocksdb_pinnableslice_t *WN__HOT wn_rocksdb_get_pinned(struct wn_rocksdb *wn,
 	struct wn__lookup lookup;
 	rocksdb_pinnableslice_t *value;
 
-	begin(wn, &lookup, key, size);
+	wn__begin_lookup(wn, &lookup, key, size);
 	value = rocksdb_get_pinned(wn->rocks, options, key, size, errptr);
 	wn__lookup_end(&lookup, wn->learn, value, teaches_nothing(options, *errptr));
 	return value;
@@ -66,13 +58,22 @@ rocksdb_pinnableslice_t *WN__HOT wn_rocksdb_get_pinned_cf(struct wn_rocksdb *wn,
 	struct wn__lookup lookup;
 	rocksdb_pinnableslice_t *value;
 
-	begin(wn, &lookup, key, size);
+	wn__begin_lookup(wn, &lookup, key, size);
 	value = rocksdb_get_pinned_cf(wn->rocks, options, family, key, size, errptr);
 	wn__lookup_end(&lookup, wn->learn, value, teaches_nothing(options, *errptr));
 	return value;
 }
 
 /* ---- many keys ---------------------------------------------------------- */
+
+void wn__confirm_key(const struct wn_rocksdb *wn, struct wn__batch *batch, const char *key,
+		     size_t size, bool found, bool failed)
+{
+	struct wn_hash hash = {0, 0};
+	bool known = wn__policy_hash(wn->policy, wn->policy->secret, key, size, &hash);
+
+	wn__batch_confirm(batch, hash, found, failed || !known);
+}
 
 static void end_batch(struct wn_rocksdb *wn, struct wn__lookup *lookup,
 		      const rocksdb_readoptions_t *options, size_t count,
@@ -82,14 +83,9 @@ static void end_batch(struct wn_rocksdb *wn, struct wn__lookup *lookup,
 	struct wn__batch batch;
 
 	wn__lookup_end_batch(lookup, wn->learn, &batch);
-	for (size_t i = 0; i < count; i++) {
-		struct wn_hash hash = {0, 0};
-		bool known = wn__policy_hash(wn->policy, wn->policy->secret, keys[i], sizes[i],
-					     &hash);
-
-		wn__batch_confirm(&batch, hash, values[i],
-				  !known || teaches_nothing(options, errors[i]));
-	}
+	for (size_t i = 0; i < count; i++)
+		wn__confirm_key(wn, &batch, keys[i], sizes[i], values[i],
+				teaches_nothing(options, errors[i]));
 }
 
 void wn_rocksdb_multi_get(struct wn_rocksdb *wn, const rocksdb_readoptions_t *options,
@@ -98,7 +94,7 @@ void wn_rocksdb_multi_get(struct wn_rocksdb *wn, const rocksdb_readoptions_t *op
 {
 	struct wn__lookup lookup;
 
-	begin(wn, &lookup, NULL, 0);
+	wn__begin_lookup(wn, &lookup, NULL, 0);
 	rocksdb_multi_get(wn->rocks, options, count, keys, sizes, valuesp, value_sizesp, errorsp);
 	end_batch(wn, &lookup, options, count, keys, sizes, (void *const *)valuesp, errorsp);
 }
@@ -110,7 +106,7 @@ void wn_rocksdb_multi_get_cf(struct wn_rocksdb *wn, const rocksdb_readoptions_t 
 {
 	struct wn__lookup lookup;
 
-	begin(wn, &lookup, NULL, 0);
+	wn__begin_lookup(wn, &lookup, NULL, 0);
 	rocksdb_multi_get_cf(wn->rocks, options, families, count, keys, sizes, valuesp,
 			     value_sizesp, errorsp);
 	end_batch(wn, &lookup, options, count, keys, sizes, (void *const *)valuesp, errorsp);
@@ -124,7 +120,7 @@ void wn_rocksdb_batched_multi_get_cf(struct wn_rocksdb *wn, const rocksdb_readop
 {
 	struct wn__lookup lookup;
 
-	begin(wn, &lookup, NULL, 0);
+	wn__begin_lookup(wn, &lookup, NULL, 0);
 	rocksdb_batched_multi_get_cf(wn->rocks, options, family, count, keys, sizes, valuesp,
 				     errorsp, sorted_input);
 	end_batch(wn, &lookup, options, count, keys, sizes, (void *const *)valuesp, errorsp);

@@ -11,6 +11,7 @@
 #include "base/bytes.h"
 #include "base/lock.h"
 #include "base/secret.h"
+#include "kinds/kind.h"
 #include "learn/saved/home.h"
 #include "learn/lookup.h"
 #include "policy.h"
@@ -36,12 +37,12 @@ void wn__policy_describe(struct wn__policy *policy, struct wn_stats *statsp)
 int wn_rocksdb_filterpolicy_stats(const rocksdb_filterpolicy_t *shown,
 				  struct wn_stats *statsp)
 {
-	struct wn__policy *policy = shown ? wn__shim_policy(shown) : NULL;
+	const struct wn__recipe *recipe = shown ? wn__shim_policy(shown) : NULL;
 
 	memset(statsp, 0, sizeof(*statsp));
-	if (shown && !policy)
+	if (shown && !recipe)
 		return WN_ERR_INVALID;
-	wn__policy_describe(policy, statsp);
+	wn__policy_describe(recipe ? recipe->policy : NULL, statsp);
 	return 0;
 }
 
@@ -62,7 +63,6 @@ void wn__policy_release(void *held)
 	wn__learn_release(policy->learn);
 	wn__registry_destroy(policy->registry);
 	pthread_mutex_destroy(&policy->lock);
-	wn_config_destroy(policy->config);
 	wn_secret_destroy(policy->secret);
 	free(policy->database);
 	free(policy);
@@ -179,7 +179,7 @@ static int create_secret(const struct wn_secret *given, bool canonical, struct w
 }
 
 /* Build a filter of `keys` evenly spread keys: what is its size, its rate of errors? */
-static int measure_filter(const struct wn__policy *policy, size_t keys, double *sizep,
+static int measure_filter(const struct wn__recipe *recipe, size_t keys, double *sizep,
 			  double *ratep)
 {
 	struct wn_builder *builder;
@@ -187,7 +187,8 @@ static int measure_filter(const struct wn__policy *policy, size_t keys, double *
 	struct wn_filter_info info;
 	void *block = NULL;
 	size_t size = 0;
-	int err = wn_builder_create(policy->config, policy->secret, &builder);
+	const struct wn_secret *secret = recipe->policy->secret;
+	int err = wn_builder_create(recipe->config, secret, &builder);
 
 	for (size_t i = 0; i < keys && !err; i++) {
 		uint64_t hash = (uint64_t)i * (UINT64_MAX / keys);
@@ -197,7 +198,7 @@ static int measure_filter(const struct wn__policy *policy, size_t keys, double *
 	if (!err)
 		err = wn_builder_finish(builder, &block, &size);
 	if (!err)
-		err = wn_filter_open(block, size, WN_CHECK_HEADER, policy->secret, &filter, NULL);
+		err = wn_filter_open(block, size, WN_CHECK_HEADER, secret, &filter, NULL);
 	if (!err) {
 		wn_filter_describe(filter, &info);
 		*sizep = (double)size;
@@ -209,22 +210,23 @@ static int measure_filter(const struct wn__policy *policy, size_t keys, double *
 	return err;
 }
 
-static int measure(const struct wn__policy *policy, struct wn__measures *measuresp)
+static int measure(struct wn__recipe *recipe)
 {
 	const size_t keys = 8192;
+	struct wn__measures *measures = &recipe->measures;
 	double full_bytes = 0;
-	int err = measure_filter(policy, 0, &measuresp->empty_bytes, &measuresp->rate);
+	int err = measure_filter(recipe, 0, &measures->empty_bytes, &measures->rate);
 
 	if (!err)
-		err = measure_filter(policy, keys, &full_bytes, &measuresp->rate);
+		err = measure_filter(recipe, keys, &full_bytes, &measures->rate);
 	if (!err)
-		measuresp->bytes_per_key = (full_bytes - measuresp->empty_bytes) / (double)keys;
+		measures->bytes_per_key = (full_bytes - measures->empty_bytes) / (double)keys;
 	return err;
 }
 
 /* The caller has the one reference. */
-static int create_policy(const char *options, const struct wn_secret *secret,
-			 const struct wn__canonizer *canonical, struct wn__policy **policyp)
+static int create_policy(const struct wn_secret *secret, const struct wn__canonizer *canonical,
+			 struct wn__policy **policyp)
 {
 	struct wn__policy *policy = wn__alloc_table(sizeof(*policy));
 	int err = ENOMEM;
@@ -237,11 +239,7 @@ static int create_policy(const char *options, const struct wn_secret *secret,
 	atomic_store_explicit(&policy->references, 1, memory_order_relaxed);
 	if (canonical)
 		policy->canonical = *canonical;
-	err = wn_config_parse(options, NULL, 0, &policy->config);
-	if (!err)
-		err = create_secret(secret, policy->canonical.function, &policy->secret);
-	if (!err)
-		err = measure(policy, &policy->measures);
+	err = create_secret(secret, policy->canonical.function, &policy->secret);
 	if (err) {
 		wn__policy_release(policy);
 		return err;
@@ -252,8 +250,37 @@ static int create_policy(const char *options, const struct wn_secret *secret,
 
 /* ---- what RocksDB is shown ---------------------------------------------- */
 
+static void release_recipe(void *held)
+{
+	struct wn__recipe *recipe = held;
+
+	wn_config_destroy(recipe->config);
+	wn__policy_release(recipe->policy);
+	free(recipe);
+}
+
+static int create_recipe(struct wn__policy *policy, const char *options,
+			 struct wn__recipe **recipep)
+{
+	struct wn__recipe *recipe = wn__calloc(1, sizeof(*recipe));
+	int err = ENOMEM;
+
+	*recipep = NULL;
+	if (!recipe)
+		return err;
+	recipe->policy = wn__policy_hold(policy);
+	err = wn_config_parse(options, NULL, 0, &recipe->config);
+	if (!err)
+		err = measure(recipe);
+	if (err)
+		release_recipe(recipe);
+	else
+		*recipep = recipe;
+	return err;
+}
+
 static const struct wn__policy_calls calls = {
-	.release = wn__policy_release,
+	.release = release_recipe,
 	.create_builder = wn__builder_create,
 	.destroy_builder = wn__builder_destroy,
 	.add = wn__builder_add,
@@ -272,21 +299,37 @@ const char *wn__filter_options(const char *options)
 	return options ? options : DEFAULT_OPTIONS;
 }
 
-rocksdb_filterpolicy_t *wn__policy_show(struct wn__policy *policy, const char *options)
+/* `recipe` is taken. */
+static int show(struct wn__recipe *recipe, const char *options, rocksdb_filterpolicy_t **shownp)
 {
-	const char *given = wn__filter_options(options);
-	size_t size = strlen(ID_PREFIX) + strlen(given) + 1;
-	rocksdb_filterpolicy_t *shown = NULL;
+	size_t size = strlen(ID_PREFIX) + strlen(options) + 1;
 	char *id = wn__alloc(size);
 
 	if (id) {
-		snprintf(id, size, "%s%s", ID_PREFIX, given);
-		shown = wn__shim_create(&calls, id, wn__policy_hold(policy));
-		if (!shown)
-			wn__policy_release(policy);
+		snprintf(id, size, "%s%s", ID_PREFIX, options);
+		*shownp = wn__shim_create(&calls, id, recipe);
 	}
 	free(id);
-	return shown;
+	if (*shownp)
+		return 0;
+	release_recipe(recipe);
+	return ENOMEM;
+}
+
+int wn__policy_show(struct wn__policy *policy, const char *options, double bits,
+		    rocksdb_filterpolicy_t **shownp)
+{
+	struct wn__recipe *recipe;
+	char *text;
+	int err = wn__options_of_size(wn__filter_options(options), bits, NULL, 0, &text);
+
+	*shownp = NULL;
+	if (!err)
+		err = create_recipe(policy, text, &recipe);
+	if (!err)
+		err = show(recipe, text, shownp);
+	free(text);
+	return err;
 }
 
 static int join_learn(struct wn__policy *policy, struct wn__learn *learn, const char *database)
@@ -300,16 +343,15 @@ static int join_learn(struct wn__policy *policy, struct wn__learn *learn, const 
 	return 0;
 }
 
-int wn__policy_create(const char *options, const struct wn_secret *secret,
-		      const struct wn__canonizer *canonical, struct wn__learn *learn,
-		      const char *database, struct wn__policy **policyp)
+int wn__policy_create(const struct wn_secret *secret, const struct wn__canonizer *canonical,
+		      struct wn__learn *learn, const char *database, struct wn__policy **policyp)
 {
 	int err;
 
 	*policyp = NULL;
 	if (!wn__shim_fits())
 		return WN_ERR_MISMATCH;
-	err = create_policy(wn__filter_options(options), secret, canonical, policyp);
+	err = create_policy(secret, canonical, policyp);
 	if (!err && learn)
 		err = join_learn(*policyp, learn, database);
 	if (err && *policyp) {
@@ -323,14 +365,14 @@ int wn_rocksdb_filterpolicy(const char *options, const struct wn_secret *secret,
 			    rocksdb_filterpolicy_t **policyp)
 {
 	struct wn__policy *policy;
-	int err = wn__policy_create(options, secret, NULL, NULL, NULL, &policy);
+	int err = wn__policy_create(secret, NULL, NULL, NULL, &policy);
 
 	*policyp = NULL;
 	if (err)
 		return err;
-	*policyp = wn__policy_show(policy, options);
+	err = wn__policy_show(policy, options, 0, policyp);
 	wn__policy_release(policy);
-	return *policyp ? 0 : ENOMEM;
+	return err;
 }
 
 /* ---- by name ------------------------------------------------------------ */
@@ -373,7 +415,17 @@ static rocksdb_filterpolicy_t *make_policy(const char *id, char *message, size_t
 	return policy;
 }
 
+static bool registered;
+
 __attribute__((constructor)) static void register_policies(void)
 {
-	wn__shim_register(make_policy);
+	registered = wn__shim_register(make_policy);
+}
+
+/* To be called is to be linked, and the constructor has run by then. */
+int wn_rocksdb_register(void)
+{
+	if (!wn__shim_fits())
+		return WN_ERR_MISMATCH;
+	return registered ? 0 : ENOMEM;
 }

@@ -42,15 +42,21 @@ struct wn__canonizer {
 struct wn__policy {
 	struct wn__metrics metrics; /* first: aligned */
 	atomic_size_t references;
-	struct wn_config *config;
 	struct wn_secret *secret;
 	struct wn__canonizer canonical;
-	struct wn__measures measures;
 	/* NULL, all three: the filters of this policy do not learn. */
 	char *database;                /* its path, canonical */
 	struct wn__registry *registry; /* held */
 	pthread_mutex_t lock;          /* of `learn` alone */
 	struct wn__learn *learn;       /* held; NULL also once the database is closed */
+};
+
+/* What RocksDB is shown of a policy: filters of one size. The column families of a database have
+ * one policy, and may have filters of different sizes. */
+struct wn__recipe {
+	struct wn__policy *policy; /* held */
+	struct wn_config *config;
+	struct wn__measures measures;
 };
 
 /* The last release frees. */
@@ -66,14 +72,12 @@ const char *wn__filter_options(const char *options);
  * those of one for keys as they are never are. From a secret of the wanted sort: a copy. */
 int wn__policy_secret(const struct wn_secret *from, bool canonical, struct wn_secret **secretp);
 
-/* A policy with filters of these options, as wn_rocksdb_filterpolicy() takes them, under the secret
- * that wn__policy_secret() makes of this one, or of a random one. They hash what `canonical`
- * (copied; NULL: nothing) makes of a key. They learn by `learn` (held), which is that of the
- * database with this canonical path (copied); or both are NULL. The caller has the one
- * reference. */
-int wn__policy_create(const char *options, const struct wn_secret *secret,
-		      const struct wn__canonizer *canonical, struct wn__learn *learn,
-		      const char *database, struct wn__policy **policyp);
+/* A policy with filters under the secret that wn__policy_secret() makes of this one, or of a random
+ * one. They hash what `canonical` (copied; NULL: nothing) makes of a key. They learn by `learn`
+ * (held), which is that of the database with this canonical path (copied); or both are NULL. The
+ * caller has the one reference. */
+int wn__policy_create(const struct wn_secret *secret, const struct wn__canonizer *canonical,
+		      struct wn__learn *learn, const char *database, struct wn__policy **policyp);
 
 /* May filters under this secret, a block's own, be asked? Of keys as they are: all of their sort.
  * Of canonical keys: the policy's own only, since others may be of another function. */
@@ -93,8 +97,10 @@ void wn__policy_leave_learn(struct wn__policy *policy);
 /* Is this the path of the policy's database? */
 bool wn__policy_is_of(const struct wn__policy *policy, const char *path);
 
-/* As RocksDB sees it; it holds the policy, whose options these are. NULL: no memory. */
-rocksdb_filterpolicy_t *wn__policy_show(struct wn__policy *policy, const char *options);
+/* As RocksDB sees it; it holds the policy. Its filters have these options, as
+ * wn_rocksdb_filterpolicy() takes them, and `bits` a key if they say no size and it is not 0. */
+int wn__policy_show(struct wn__policy *policy, const char *options, double bits,
+		    rocksdb_filterpolicy_t **shownp);
 
 /* NULL: of all policies. */
 void wn__policy_describe(struct wn__policy *policy, struct wn_stats *statsp);
@@ -106,7 +112,7 @@ extern struct wn__metrics wn__all_policies;
 
 /* The functions of struct wn__policy_calls, in builder.c and reader.c; those of open readers are
  * in shim.h. */
-void *wn__builder_create(void *policy, bool verify);
+void *wn__builder_create(void *recipe, bool verify);
 void wn__builder_destroy(void *builder);
 void wn__builder_add(void *builder, struct wn__bytes key);
 void wn__builder_add_with_prefix(void *builder, struct wn__bytes key, struct wn__bytes prefix);
@@ -117,5 +123,5 @@ size_t wn__builder_keys_for_space(const void *builder, size_t bytes);
 size_t wn__builder_space_for_keys(const void *builder, size_t keys);
 double wn__builder_expected_rate(const void *builder);
 
-bool wn__reader_is_foreign(void *policy, struct wn__bytes block);
+bool wn__reader_is_foreign(void *recipe, struct wn__bytes block);
 #endif /* WN_ADAPTERS_ROCKSDB_POLICY_H */

@@ -19,7 +19,7 @@ struct wn__reader {
 
 bool wn__reader_is_foreign(void *shared, struct wn__bytes block)
 {
-	struct wn__policy *policy = shared;
+	struct wn__policy *policy = ((const struct wn__recipe *)shared)->policy;
 
 	/* RocksDB's filters hash keys as they are. */
 	if (block.size < FOREIGN_MIN_SIZE || wn_block_is_ours(block.data, block.size) ||
@@ -104,7 +104,7 @@ static int open_filter(const struct wn__policy *policy, struct wn__bytes block,
 
 struct wn__reader *wn__reader_open(void *shared, struct wn__bytes block)
 {
-	struct wn__policy *policy = shared;
+	struct wn__policy *policy = ((const struct wn__recipe *)shared)->policy;
 	struct wn__reader *reader = wn__alloc_aligned(64, (sizeof(*reader) + 63) & ~(size_t)63);
 
 	if (!reader || open_filter(policy, block, &reader->filter)) {

@@ -18,6 +18,7 @@
 /* RocksDB's classes are RocksDB's: what they are made of must not be looked for here. */
 #pragma GCC visibility push(default)
 #include <rocksdb/filter_policy.h>
+#include <rocksdb/options.h>
 #include <rocksdb/slice.h>
 #include <rocksdb/status.h>
 #include <rocksdb/table.h>
@@ -307,6 +308,36 @@ bool wn__shim_fits(void)
 	return major == ROCKSDB_MAJOR && minor == ROCKSDB_MINOR;
 }
 
+void wn__shim_version(int *majorp, int *minorp)
+{
+	*majorp = ROCKSDB_MAJOR;
+	*minorp = ROCKSDB_MINOR;
+}
+
+/* As many bytes as are asked about are much more than what a filter has besides its keys. */
+double wn__shim_bits_per_key(const rocksdb_options_t *options)
+{
+	const size_t bytes = 1 << 20;
+
+	try {
+		const rocks::TableFactory *factory =
+			reinterpret_cast<const rocks::Options *>(options)->table_factory.get();
+		const auto *table = factory->GetOptions<rocks::BlockBasedTableOptions>();
+
+		if (table == nullptr || table->filter_policy == nullptr)
+			return 0;
+
+		const rocks::FilterBuildingContext context(*table);
+		const std::unique_ptr<rocks::FilterBitsBuilder> builder(
+			table->filter_policy->GetBuilderWithContext(context));
+		const size_t keys = builder != nullptr ? builder->ApproximateNumEntries(bytes) : 0;
+
+		return keys > 0 ? 8.0 * bytes / static_cast<double>(keys) : 0;
+	} catch (...) {
+		return 0;
+	}
+}
+
 rocksdb_filterpolicy_t *wn__shim_create(const struct wn__policy_calls *calls, const char *id,
 					void *policy)
 {
@@ -326,7 +357,7 @@ void *wn__shim_policy(const rocksdb_filterpolicy_t *policy)
 	return static_cast<const Policy *>(shown)->policy();
 }
 
-void wn__shim_register(wn__make_policy_fn *make)
+bool wn__shim_register(wn__make_policy_fn *make)
 {
 	try {
 		/* RocksDB puts braces around an id with an equals sign when it writes an
@@ -340,7 +371,8 @@ void wn__shim_register(wn__make_policy_fn *make)
 			       std::string *messagep) {
 				return make_by_id(make, id, ownerp, messagep);
 			});
+		return true;
 	} catch (...) {
-		/* No memory while the library is loaded: options strings will not know it. */
+		return false;
 	}
 }

@@ -72,6 +72,9 @@ void wn__reader_query_batch(const struct wn__reader *reader, const struct wn__by
 /* Is the RocksDB in this process of the version that this library was built for? */
 bool wn__shim_fits(void);
 
+/* The version that this library was built for. */
+void wn__shim_version(int *majorp, int *minorp);
+
 /* A policy as RocksDB sees it. `calls` is borrowed for ever, `id` copied; `policy` is taken:
  * calls->release() gets it at the end. NULL: no memory, and nothing was taken. */
 rocksdb_filterpolicy_t *wn__shim_create(const struct wn__policy_calls *calls, const char *id,
@@ -139,13 +142,33 @@ uint64_t wn__shim_building(const void *listener);
 /* The number in a table file's path; 0: it has none. */
 uint64_t wn__shim_file_number(const char *path);
 
+/* How many bits a key the filters of these options have, be they RocksDB's or anybody's; 0: there are
+ * none, or they do not say. */
+double wn__shim_bits_per_key(const rocksdb_options_t *options);
+
+/* ---- handles that were not made by the C API (shim_handles.cc) ------------ */
+
+/* A handle of RocksDB's C API for what is at the bottom of a rocksdb::DB; NULL: no memory. It is not
+ * to be closed. */
+rocksdb_t *wn__shim_wrap(void *db);
+void wn__shim_unwrap(rocksdb_t *db); /* NULL is fine */
+
+/* The same for a rocksdb::ColumnFamilyHandle, which is taken, also when the result is NULL. */
+rocksdb_column_family_handle_t *wn__shim_wrap_family(void *family);
+void wn__shim_destroy_wrapped(rocksdb_column_family_handle_t *family);
+void wn__shim_destroy_bare(void *family);
+
+/* The identity of an open database, as its file IDENTITY has it if there is one. 0: not known, or
+ * longer than `size`. */
+size_t wn__shim_identity(rocksdb_t *db, char *identityp, size_t size);
+
 /* ---- by name ------------------------------------------------------------ */
 
 /* Make a policy from an id such as "winnow.aqf:load=0.9"; NULL with a sentence in `message`. */
 typedef rocksdb_filterpolicy_t *wn__make_policy_fn(const char *id, char *message, size_t size);
 
-/* Let RocksDB's options strings and files name policies by such ids. */
-void wn__shim_register(wn__make_policy_fn *make);
+/* Let RocksDB's options strings and files name policies by such ids. false: no memory. */
+bool wn__shim_register(wn__make_policy_fn *make);
 
 WN_END_DECLS
 

@@ -25,6 +25,7 @@ struct wn__option {
 	enum wn__option_type type;
 	double min, max;
 	double fallback; /* value when the option is not given */
+	bool sizes;      /* it sets how large a filter is */
 };
 
 #define WN__MAX_OPTIONS 16
@@ -175,6 +176,12 @@ bool wn__config_wants_costs(const struct wn_config *config);
 
 /* Add a fact to an array of WN_FILTER_FACTS; for describe(). */
 void wn__add_fact(struct wn_filter_fact *facts, unsigned *countp, const char *name, double value);
+
+/* Write the options string `options` with "bits_per_key=BITS" behind it, BITS in tenths; the same
+ * string if it says a size itself, if `bits` is 0, or if its kind cannot have that size. ENOMEM, or
+ * what wn_config_parse() says of `options`, with its message. free(*textp). */
+int wn__options_of_size(const char *options, double bits, char *message, size_t message_size,
+			char **textp);
 
 /* The kind's defaults, nothing given. */
 void wn__config_init(struct wn_config *config, const struct wn__kind *kind);

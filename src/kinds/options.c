@@ -363,3 +363,57 @@ void wn_config_destroy(struct wn_config *config)
 {
 	free(config);
 }
+
+/* ---- sizes -------------------------------------------------------------- */
+
+static bool says_size(const struct wn_config *config)
+{
+	for (size_t i = 0; i < config->kind->option_count; i++)
+		if (config->given[i] && config->kind->options[i].sizes)
+			return true;
+	return false;
+}
+
+/* The text, with the size behind it if that is not 0; in tenths, and no locale's. */
+static char *write_size(const char *options, unsigned tenths)
+{
+	size_t size = strlen(options) + 40;
+	char *text = wn__alloc(size);
+
+	if (text && tenths)
+		snprintf(text, size, "%s%cbits_per_key=%u.%u", options,
+			 strchr(options, ':') ? ';' : ':', tenths / 10, tenths % 10);
+	else if (text)
+		snprintf(text, size, "%s", options);
+	return text;
+}
+
+static bool is_understood(const char *text)
+{
+	struct wn_config *config;
+	int err = wn_config_parse(text, NULL, 0, &config);
+
+	wn_config_destroy(config);
+	return !err;
+}
+
+int wn__options_of_size(const char *options, double bits, char *message, size_t message_size,
+			char **textp)
+{
+	struct wn_config *config;
+	int err = wn_config_parse(options, message, message_size, &config);
+	unsigned tenths = 0;
+
+	*textp = NULL;
+	if (err)
+		return err;
+	if (bits > 0 && bits < 1000 && !says_size(config))
+		tenths = (unsigned)(bits * 10 + 0.5);
+	wn_config_destroy(config);
+	*textp = write_size(options, tenths);
+	if (*textp && !is_understood(*textp)) {
+		free(*textp);
+		*textp = write_size(options, 0);
+	}
+	return *textp ? 0 : ENOMEM;
+}

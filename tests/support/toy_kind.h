@@ -134,7 +134,7 @@ static const struct wn__small_form toy_small_form = {
 };
 
 static const struct wn__option toy_options[] = {
-	{"number", WN__OPTION_INTEGER, 1, 9, 5}, /* of no use */
+	{"number", WN__OPTION_INTEGER, 1, 9, 5, true}, /* of no use */
 };
 
 static const struct wn__kind toy_kind = {

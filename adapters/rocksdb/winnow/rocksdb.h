@@ -36,6 +36,12 @@ WN_BEGIN_DECLS
 WN_PUBLIC int wn_rocksdb_filterpolicy(const char *options, const struct wn_secret *secret,
 				      rocksdb_filterpolicy_t **policyp);
 
+/* Let RocksDB's options strings and OPTIONS files know the policy. It is done when the library is
+ * loaded; but a linker drops a library of which nothing is called, and RocksDB then takes the
+ * string, says OK, and makes tables without any filter. So a program that uses nothing else of
+ * winnow's calls this. 0, WN_ERR_MISMATCH as above, or ENOMEM. */
+WN_PUBLIC int wn_rocksdb_register(void);
+
 /* What `policy` did so far; NULL: all policies of this process, gone ones and those from
  * options strings included. RocksDB keeps a policy for as long as options or databases with
  * it are there; do not ask for longer. WN_ERR_INVALID: not a policy of winnow's. */
@@ -63,7 +69,9 @@ enum wn_rocksdb_store {
  * it is tied to the database: what winnow left there for another database is removed. One
  * database at a time can have it open to write. */
 struct wn_rocksdb_options {
-	const char *filter;            /* a filter's options string; NULL: "aqf" */
+	const char *filter;            /* a filter's options string; NULL: "aqf". If it says no
+					* size ("aqf:bits_per_key=10"), filters have that of the
+					* policy whose place they take, if there is one */
 	enum wn_rocksdb_store store;
 	const char *sidecar_directory; /* winnow's own, and no other files in it; NULL: the
 					* database's path with ".winnow" behind it */

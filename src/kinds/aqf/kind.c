@@ -24,10 +24,10 @@
 
 static const struct wn__option options[] = {
 	[WN__AQF_REMAINDER_BITS] = {"remainder_bits", WN__OPTION_INTEGER, WN_AQF_MIN_REMAINDER_BITS,
-				   WN_AQF_MAX_REMAINDER_BITS, 9},
-	[WN__AQF_LOAD] = {"load", WN__OPTION_REAL, 0.05, WN_AQF_MAX_LOAD, WN_AQF_MAX_LOAD},
+				   WN_AQF_MAX_REMAINDER_BITS, 9, true},
+	[WN__AQF_LOAD] = {"load", WN__OPTION_REAL, 0.05, WN_AQF_MAX_LOAD, WN_AQF_MAX_LOAD, true},
 	/* Picks the layout of lines, or the remainder bits that fit. */
-	[WN__AQF_BITS_PER_KEY] = {"bits_per_key", WN__OPTION_REAL, 4.4, 40, 11.85},
+	[WN__AQF_BITS_PER_KEY] = {"bits_per_key", WN__OPTION_REAL, 4.4, 40, 11.85, true},
 };
 
 /* A block without extensions has 2.125 metadata bits a slot. */

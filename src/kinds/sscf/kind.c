@@ -18,13 +18,13 @@
 #include "sscf_theory.h"
 
 static const struct wn__option options[] = {
-	[WN__SSCF_BITS_PER_KEY] = {"bits_per_key", WN__OPTION_REAL, 1, 64, 12},
+	[WN__SSCF_BITS_PER_KEY] = {"bits_per_key", WN__OPTION_REAL, 1, 64, 12, true},
 	/* The most vulnerable keys, by the number of keys. What is best is found by
 	 * their costs; this is for those who know better. */
-	[WN__SSCF_VULNERABLE_SHARE] = {"vulnerable_share", WN__OPTION_REAL, 0, 1000, 8},
+	[WN__SSCF_VULNERABLE_SHARE] = {"vulnerable_share", WN__OPTION_REAL, 0, 1000, 8, false},
 	/* How much of what all negatives cost is that of the listed ones. */
-	[WN__SSCF_LISTED_SHARE] = {"listed_share", WN__OPTION_REAL, 0.01, 1, 0.5},
-	[WN__SSCF_HASHES] = {"hashes", WN__OPTION_INTEGER, 1, WN__SSCF_MAX_HASHES, 0},
+	[WN__SSCF_LISTED_SHARE] = {"listed_share", WN__OPTION_REAL, 0.01, 1, 0.5, false},
+	[WN__SSCF_HASHES] = {"hashes", WN__OPTION_INTEGER, 1, WN__SSCF_MAX_HASHES, 0, false},
 };
 
 /* ---- open --------------------------------------------------------------- */

@@ -116,7 +116,7 @@ START_TEST(a_damaged_filter_loses_no_key)
 }
 END_TEST
 
-static struct wn__policy *make_inner_policy(rocksdb_filterpolicy_t **shownp)
+static struct wn__recipe *make_inner_policy(rocksdb_filterpolicy_t **shownp)
 {
 	ck_assert_int_eq(wn_rocksdb_filterpolicy(NULL, NULL, shownp), 0);
 	return wn__shim_policy(*shownp);
@@ -130,8 +130,8 @@ static struct wn__bytes text_bytes(const char *text)
 START_TEST(a_block_cut_anywhere_says_maybe)
 {
 	rocksdb_filterpolicy_t *shown;
-	struct wn__policy *policy = make_inner_policy(&shown);
-	void *builder = wn__builder_create(policy, false), *block;
+	struct wn__recipe *recipe = make_inner_policy(&shown);
+	void *builder = wn__builder_create(recipe, false), *block;
 	struct wn_stats stats;
 	size_t size;
 
@@ -141,8 +141,8 @@ START_TEST(a_block_cut_anywhere_says_maybe)
 		struct wn__bytes bytes = {block, cut};
 		struct wn__reader *reader;
 
-		expect(!wn__reader_is_foreign(policy, bytes));
-		reader = wn__reader_open(policy, bytes);
+		expect(!wn__reader_is_foreign(recipe, bytes));
+		reader = wn__reader_open(recipe, bytes);
 		expect(wn__reader_query(reader, "a key", 5));
 		expect(wn__reader_query(reader, "another", 7));
 		wn__reader_close(reader);
@@ -157,9 +157,9 @@ END_TEST
 
 /* ---- the builder -------------------------------------------------------- */
 
-static bool block_has(struct wn__policy *policy, struct wn__bytes block, const char *key)
+static bool block_has(struct wn__recipe *recipe, struct wn__bytes block, const char *key)
 {
-	struct wn__reader *reader = wn__reader_open(policy, block);
+	struct wn__reader *reader = wn__reader_open(recipe, block);
 	const struct wn__bytes bytes = text_bytes(key), *batch = &bytes;
 	bool answer = false, alone = wn__reader_query(reader, bytes.data, bytes.size);
 
@@ -173,8 +173,8 @@ static bool block_has(struct wn__policy *policy, struct wn__bytes block, const c
 START_TEST(a_builder_serves_one_partition_after_the_other)
 {
 	rocksdb_filterpolicy_t *shown;
-	struct wn__policy *policy = make_inner_policy(&shown);
-	void *builder = wn__builder_create(policy, _i);
+	struct wn__recipe *recipe = make_inner_policy(&shown);
+	void *builder = wn__builder_create(recipe, _i);
 	char key[32];
 
 	for (int partition = 0; partition < 20; partition++) {
@@ -191,9 +191,9 @@ START_TEST(a_builder_serves_one_partition_after_the_other)
 		ck_assert_uint_eq(wn__builder_count(builder), 0);
 		if (_i)
 			ck_assert(wn__builder_verify(builder, bytes));
-		ck_assert(block_has(policy, bytes, key));
+		ck_assert(block_has(recipe, bytes, key));
 		snprintf(key, sizeof(key), "%d/0", partition);
-		ck_assert(block_has(policy, bytes, key));
+		ck_assert(block_has(recipe, bytes, key));
 		wn__shim_delete(block);
 	}
 	wn__builder_destroy(builder);
@@ -204,9 +204,9 @@ END_TEST
 START_TEST(verify_sees_a_filter_with_a_key_missing)
 {
 	rocksdb_filterpolicy_t *shown;
-	struct wn__policy *policy = make_inner_policy(&shown);
-	void *builder = wn__builder_create(policy, true);
-	void *other = wn__builder_create(policy, true);
+	struct wn__recipe *recipe = make_inner_policy(&shown);
+	void *builder = wn__builder_create(recipe, true);
+	void *other = wn__builder_create(recipe, true);
 	void *block, *wrong;
 	size_t size, wrong_size;
 
@@ -228,8 +228,8 @@ END_TEST
 START_TEST(keys_and_prefixes_in_turn_are_counted_once)
 {
 	rocksdb_filterpolicy_t *shown;
-	struct wn__policy *policy = make_inner_policy(&shown);
-	void *builder = wn__builder_create(policy, false), *block;
+	struct wn__recipe *recipe = make_inner_policy(&shown);
+	void *builder = wn__builder_create(recipe, false), *block;
 	struct wn__bytes bytes;
 
 	wn__builder_add_with_prefix(builder, text_bytes("aa1"), text_bytes("aa"));
@@ -239,20 +239,20 @@ START_TEST(keys_and_prefixes_in_turn_are_counted_once)
 	ck_assert_uint_le(wn__builder_count(builder), 5);
 	wn__builder_finish(builder, &block, &bytes.size);
 	bytes.data = block;
-	ck_assert(block_has(policy, bytes, "aa1") && block_has(policy, bytes, "aa2"));
-	ck_assert(block_has(policy, bytes, "aa") && block_has(policy, bytes, "bb"));
+	ck_assert(block_has(recipe, bytes, "aa1") && block_has(recipe, bytes, "aa2"));
+	ck_assert(block_has(recipe, bytes, "aa") && block_has(recipe, bytes, "bb"));
 	wn__shim_delete(block);
 	/* A new partition: what came last in the one before must be added again. */
 	wn__builder_add_with_prefix(builder, text_bytes("bb1"), text_bytes("bb"));
 	wn__builder_finish(builder, &block, &bytes.size);
 	bytes.data = block;
-	ck_assert(block_has(policy, bytes, "bb") && block_has(policy, bytes, "bb1"));
+	ck_assert(block_has(recipe, bytes, "bb") && block_has(recipe, bytes, "bb1"));
 	wn__builder_add_with_prefix(builder, text_bytes("bb1"), text_bytes("b"));
 	wn__shim_delete(block);
 	wn__builder_finish(builder, &block, &bytes.size);
 	bytes.data = block;
-	ck_assert(block_has(policy, bytes, "b") && block_has(policy, bytes, "bb1"));
-	ck_assert(!block_has(policy, bytes, "aa"));
+	ck_assert(block_has(recipe, bytes, "b") && block_has(recipe, bytes, "bb1"));
+	ck_assert(!block_has(recipe, bytes, "aa"));
 	wn__shim_delete(block);
 	wn__builder_destroy(builder);
 	rocksdb_filterpolicy_destroy(shown);
@@ -262,8 +262,8 @@ END_TEST
 START_TEST(space_and_keys_are_estimated_well)
 {
 	rocksdb_filterpolicy_t *shown;
-	struct wn__policy *policy = make_inner_policy(&shown);
-	void *builder = wn__builder_create(policy, false);
+	struct wn__recipe *recipe = make_inner_policy(&shown);
+	void *builder = wn__builder_create(recipe, false);
 
 	for (size_t keys = 300; keys < 1000000; keys *= 3) {
 		size_t space = wn__builder_space_for_keys(builder, keys), size, back;
@@ -300,9 +300,9 @@ static void fill_key(unsigned char *key, size_t size, uint64_t number)
 		key[i] = (unsigned char)test_random(&random);
 }
 
-static struct wn__reader *build_reader(struct wn__policy *policy, void **blockp)
+static struct wn__reader *build_reader(struct wn__recipe *recipe, void **blockp)
 {
-	void *builder = wn__builder_create(policy, false);
+	void *builder = wn__builder_create(recipe, false);
 	unsigned char key[SIZES];
 	struct wn__reader *reader;
 	size_t size;
@@ -312,14 +312,14 @@ static struct wn__reader *build_reader(struct wn__policy *policy, void **blockp)
 		wn__builder_add(builder, (struct wn__bytes){key, i % SIZES});
 	}
 	wn__builder_finish(builder, blockp, &size);
-	reader = wn__reader_open(policy, (struct wn__bytes){*blockp, size});
+	reader = wn__reader_open(recipe, (struct wn__bytes){*blockp, size});
 	ck_assert_ptr_nonnull(reader);
 	wn__builder_destroy(builder);
 	return reader;
 }
 
 /* In a frame of this key, and of another of the same size that was hashed there. */
-static bool ask_in_frames(const struct wn__reader *reader, struct wn__policy *policy,
+static bool ask_in_frames(const struct wn__reader *reader, const struct wn__policy *policy,
 			  const unsigned char *key, size_t size)
 {
 	bool answer = wn__reader_query(reader, key, size);
@@ -351,19 +351,19 @@ static bool ask_in_frames(const struct wn__reader *reader, struct wn__policy *po
 START_TEST(keys_of_every_size_are_found_in_every_frame)
 {
 	rocksdb_filterpolicy_t *shown;
-	struct wn__policy *policy = make_inner_policy(&shown);
+	struct wn__recipe *recipe = make_inner_policy(&shown);
 	struct wn__reader *reader;
 	unsigned char key[SIZES];
 	unsigned maybes = 0;
 	void *block;
 
-	reader = build_reader(policy, &block);
+	reader = build_reader(recipe, &block);
 	for (size_t size = 0; size < SIZES; size++) {
 		for (uint64_t number = 0; number < 200; number++) {
 			bool answer;
 
 			fill_key(key, size, number);
-			answer = ask_in_frames(reader, policy, key, size);
+			answer = ask_in_frames(reader, recipe->policy, key, size);
 			expect(answer || number >= 100);
 			/* Shorter ones may be stored under another number. */
 			maybes += number >= 100 && size > 3 && answer;
@@ -379,7 +379,7 @@ END_TEST
 START_TEST(batches_of_all_sizes_answer_as_single_questions)
 {
 	rocksdb_filterpolicy_t *shown;
-	struct wn__policy *policy = make_inner_policy(&shown);
+	struct wn__recipe *recipe = make_inner_policy(&shown);
 	unsigned char keys[WN__MAX_BATCH][SIZES];
 	struct wn__bytes bytes[WN__MAX_BATCH];
 	const struct wn__bytes *batch[WN__MAX_BATCH];
@@ -387,8 +387,8 @@ START_TEST(batches_of_all_sizes_answer_as_single_questions)
 	struct wn__reader *reader, *refused;
 	void *block;
 
-	reader = build_reader(policy, &block);
-	refused = wn__reader_open(policy, (struct wn__bytes){"not a filter", 12});
+	reader = build_reader(recipe, &block);
+	refused = wn__reader_open(recipe, (struct wn__bytes){"not a filter", 12});
 	for (uint64_t number = 0; number < 3000; number++) {
 		size_t count = number % (WN__MAX_BATCH + 1);
 

@@ -285,7 +285,7 @@ static struct wn__policy *policy_of(const struct wn_secret *secret, wn_canonical
 	struct wn__canonizer canonizer = {function, NULL};
 	struct wn__policy *policy;
 
-	ck_assert_int_eq(wn__policy_create("aqf", secret, &canonizer, NULL, NULL, &policy), 0);
+	ck_assert_int_eq(wn__policy_create(secret, &canonizer, NULL, NULL, &policy), 0);
 	return policy;
 }
 
