@@ -12,6 +12,9 @@
 #include <vector>
 
 #pragma GCC visibility push(default)
+#if __has_include(<rocksdb/advanced_cache.h>) /* from 8.0 on */
+#include <rocksdb/advanced_cache.h>
+#endif
 #include <rocksdb/cache.h>
 #include <rocksdb/comparator.h>
 #include <rocksdb/convenience.h>
