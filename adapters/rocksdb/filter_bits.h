@@ -3,10 +3,10 @@
  * Since version 7.0 RocksDB names FilterBitsBuilder and FilterBitsReader in its headers and
  * keeps their members inside. A filter of one's own, and the direct use of a built-in one,
  * needs them; they are declared here with their virtual functions in RocksDB's order, which
- * is all that the two sides share. The reader has been the same since 7.0, the builder has
+ * is all that the two sides share. The reader has been the same since then, the builder has
  * had three shapes ("families"):
  *
- *	1   7.0 to 9.5
+ *	1   7.5 to 9.5     (earlier ones are not supported: see m4/winnow.m4)
  *	2   9.6 to 10.8    AddKeyAndAlt() behind AddKey()
  *	3   10.9 on        CalculateSpace() and EstimatedFpRate() at the end
  *
