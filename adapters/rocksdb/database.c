@@ -153,11 +153,16 @@ int wn__database_create(const char *path, const struct wn_rocksdb_options *given
 			struct wn_rocksdb **wnp, char **errptr)
 {
 	static const struct wn_rocksdb_options defaults;
-	struct wn_rocksdb *wn = wn__alloc_table(sizeof(*wn));
+	struct wn_rocksdb *wn = NULL;
 	char message[256] = "";
-	int err = ENOMEM;
+	int err = WN_ERR_MISMATCH;
 
 	*wnp = NULL;
+	if (wn__shim_fits(message, sizeof(message))) {
+		message[0] = '\0';
+		wn = wn__alloc_table(sizeof(*wn));
+		err = ENOMEM;
+	}
 	if (wn) {
 		wn->read_only = read_only;
 		err = prepare(wn, path, given ? given : &defaults, message, sizeof(message));

@@ -59,16 +59,14 @@ int wn_rocksdb_fits(int major, int minor, char *message, size_t size)
 {
 	int built_major, built_minor;
 
+	wn__shim_version(&built_major, &built_minor);
+	if (!wn__shim_fits(message, size))
+		return WN_ERR_MISMATCH;
 	if (message && size)
 		*message = '\0';
-	wn__shim_version(&built_major, &built_minor);
-	if (!wn__shim_fits())
-		snprintf(message, message ? size : 0, "winnow was built for RocksDB %d.%d, and the "
-			 "RocksDB in this process is another version", built_major, built_minor);
-	else if (major != built_major || minor != built_minor)
-		snprintf(message, message ? size : 0, "winnow was built for RocksDB %d.%d, and this "
-			 "program for RocksDB %d.%d", built_major, built_minor, major, minor);
-	else
+	if (major == built_major && minor == built_minor)
 		return 0;
+	snprintf(message, message ? size : 0, "this program was compiled for RocksDB %d.%d, and winnow "
+		 "for RocksDB %d.%d", major, minor, built_major, built_minor);
 	return WN_ERR_MISMATCH;
 }

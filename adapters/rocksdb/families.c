@@ -38,7 +38,9 @@ rocksdb_options_t *wn__family_options(const rocksdb_options_t *like)
 	rocksdb_options_set_compression(options, rocksdb_no_compression);
 	rocksdb_options_set_write_buffer_size(options, 64 << 10);
 	rocksdb_options_set_disable_auto_compactions(options, 1);
-	wn__shim_index_whole_keys(options);
+	/* wn_rocksdb_reversemap_options() may be called where nothing else of winnow's works. */
+	if (wn__shim_fits(NULL, 0))
+		wn__shim_index_whole_keys(options);
 	if (like)
 		wn__shim_share_cache(like, options);
 	return options;

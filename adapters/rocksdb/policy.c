@@ -37,7 +37,8 @@ void wn__policy_describe(struct wn__policy *policy, struct wn_stats *statsp)
 int wn_rocksdb_filterpolicy_stats(const rocksdb_filterpolicy_t *shown,
 				  struct wn_stats *statsp)
 {
-	const struct wn__recipe *recipe = shown ? wn__shim_policy(shown) : NULL;
+	const struct wn__recipe *recipe =
+		shown && wn__shim_fits(NULL, 0) ? wn__shim_policy(shown) : NULL;
 
 	memset(statsp, 0, sizeof(*statsp));
 	if (shown && !recipe)
@@ -349,7 +350,7 @@ int wn__policy_create(const struct wn_secret *secret, const struct wn__canonizer
 	int err;
 
 	*policyp = NULL;
-	if (!wn__shim_fits())
+	if (!wn__shim_fits(NULL, 0))
 		return WN_ERR_MISMATCH;
 	err = create_policy(secret, canonical, policyp);
 	if (!err && learn)
@@ -419,13 +420,13 @@ static bool registered;
 
 __attribute__((constructor)) static void register_policies(void)
 {
-	registered = wn__shim_register(make_policy);
+	registered = wn__shim_fits(NULL, 0) && wn__shim_register(make_policy);
 }
 
 /* To be called is to be linked, and the constructor has run by then. */
 int wn_rocksdb_register(void)
 {
-	if (!wn__shim_fits())
+	if (!wn__shim_fits(NULL, 0))
 		return WN_ERR_MISMATCH;
 	return registered ? 0 : ENOMEM;
 }

@@ -294,7 +294,7 @@ void wn__shim_delete(void *memory)
 	delete[] static_cast<char *>(memory);
 }
 
-bool wn__shim_fits(void)
+bool wn__shim_fits(char *message, size_t size)
 {
 	int major = -1, minor = -1;
 
@@ -302,8 +302,13 @@ bool wn__shim_fits(void)
 		const std::string version = rocks::GetRocksVersionAsString();
 
 		sscanf(version.c_str(), "%d.%d", &major, &minor);
+		if (message != nullptr)
+			snprintf(message, size, "this process has RocksDB %s, and winnow was "
+				 "built for RocksDB %d.%d", version.c_str(), ROCKSDB_MAJOR,
+				 ROCKSDB_MINOR);
 	} catch (...) {
-		return false;
+		if (message != nullptr)
+			snprintf(message, size, "no memory to ask for RocksDB's version");
 	}
 	return major == ROCKSDB_MAJOR && minor == ROCKSDB_MINOR;
 }

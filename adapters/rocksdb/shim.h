@@ -69,8 +69,10 @@ void wn__reader_query_batch(const struct wn__reader *reader, const struct wn__by
 
 /* ---- the policy ---------------------------------------------------------- */
 
-/* Is the RocksDB in this process of the version that this library was built for? */
-bool wn__shim_fits(void);
+/* Is the RocksDB in this process of the minor version that this library was built for? If not, its
+ * classes are others: no function of this header may be called then but this one and those for
+ * memory, paths and numbers. `message`, if it is not NULL, gets a sentence with both versions. */
+bool wn__shim_fits(char *message, size_t size);
 
 /* The version that this library was built for. */
 void wn__shim_version(int *majorp, int *minorp);

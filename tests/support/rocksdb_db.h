@@ -111,6 +111,31 @@ static inline rocksdb_filterpolicy_t *db_policy(const struct db_setup *setup)
 	return policy;
 }
 
+/* By its name in options strings: the C interface can say it from RocksDB 7.7 on only. `options`
+ * are replaced. */
+static inline rocksdb_options_t *with_checksum(rocksdb_options_t *options, const char *name)
+{
+	rocksdb_options_t *changed = rocksdb_options_create();
+	char *error = NULL;
+	char string[80];
+
+	snprintf(string, sizeof(string), "block_based_table_factory={checksum=%s}", name);
+	rocksdb_get_options_from_string(options, string, changed, &error);
+	expect_no(error);
+	rocksdb_options_destroy(options);
+	return changed;
+}
+
+/* Tables that are not block-based. RocksDB 8.5 added arguments. */
+static inline void set_plain_tables(rocksdb_options_t *options)
+{
+#if WN_ROCKSDB_VERSION >= 805
+	rocksdb_options_set_plain_table_factory(options, 8, 10, 0.75, 16, 0, 0, 0, 0);
+#else
+	rocksdb_options_set_plain_table_factory(options, 8, 10, 0.75, 16);
+#endif
+}
+
 static inline void db_set_table(struct db *db, const struct db_setup *setup)
 {
 	rocksdb_block_based_table_options_t *table = rocksdb_block_based_options_create();
@@ -132,10 +157,10 @@ static inline void db_set_table(struct db *db, const struct db_setup *setup)
 		rocksdb_block_based_options_set_block_cache(table, setup->cache);
 	if (setup->only_prefixes)
 		rocksdb_block_based_options_set_whole_key_filtering(table, 0);
-	if (setup->no_checksums)
-		rocksdb_block_based_options_set_checksum(table, 0);
 	rocksdb_options_set_block_based_table_factory(db->options, table);
 	rocksdb_block_based_options_destroy(table);
+	if (setup->no_checksums)
+		db->options = with_checksum(db->options, "kNoChecksum");
 }
 
 static inline void db_set_options(struct db *db, const struct db_setup *setup)

@@ -247,7 +247,7 @@ START_TEST(options_without_block_based_tables_cannot_be_prepared)
 
 	wn_rocksdb_create(test_path("plain"), NULL, &wn, &error);
 	expect_no(error);
-	rocksdb_options_set_plain_table_factory(options, 8, 10, 0.75, 16);
+	set_plain_tables(options);
 	wn_rocksdb_prepare(wn, options, &error);
 	ck_assert_ptr_nonnull(strstr(error, "block-based"));
 	rocksdb_free(error);

@@ -177,7 +177,7 @@ START_TEST(what_cannot_be_opened_is_refused_with_a_reason)
 	rocksdb_free(error);
 	error = NULL;
 	rocksdb_options_set_create_if_missing(plain, 1);
-	rocksdb_options_set_plain_table_factory(plain, 8, 10, 0.75, 16);
+	set_plain_tables(plain);
 	ck_assert_ptr_null(wn_rocksdb_open(plain, test_path("absent"), NULL, &wn, &error));
 	ck_assert_ptr_nonnull(strstr(error, "block-based"));
 	rocksdb_free(error);

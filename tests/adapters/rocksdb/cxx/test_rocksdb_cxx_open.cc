@@ -296,7 +296,7 @@ START_TEST(other_versions_are_refused)
 	ck_assert_int_eq(wn_rocksdb_fits(ROCKSDB_MAJOR, ROCKSDB_MINOR + 1, message,
 					 sizeof(message)),
 			 WN_ERR_MISMATCH);
-	ck_assert_ptr_nonnull(strstr(message, "this program for RocksDB"));
+	ck_assert_ptr_nonnull(strstr(message, "this program was compiled for RocksDB"));
 	ck_assert_int_eq(wn_rocksdb_fits(ROCKSDB_MAJOR - 1, ROCKSDB_MINOR, nullptr, 0),
 			 WN_ERR_MISMATCH);
 }
