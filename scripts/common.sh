@@ -84,10 +84,18 @@ install_packages()
 		die "apt-get update failed (see above): check the network and /etc/apt/sources.list, then run this again."
 	for package in "${missing[@]}"; do
 		apt-cache show "$package" >/dev/null 2>&1 ||
-			die "apt-get knows no package $package: winnow is built on Debian 12; elsewhere install its counterpart and run this again with WN_NO_INSTALL=1."
+			die "apt-get knows no package $package: these are the names of Debian 12 and 13; elsewhere install its counterpart and run this again with WN_NO_INSTALL=1."
 	done
 	as_root apt-get -q -y install --no-install-recommends "${missing[@]}" </dev/null ||
 		die "apt-get could not install ${missing[*]} (see above): mend that, then run this again."
+}
+
+# install_clang: with its sanitizers and libFuzzer, whose package has its version in the name.
+install_clang()
+{
+	[ "${WN_NO_INSTALL:-0}" = 0 ] || return 0
+	install_packages clang
+	install_packages "libclang-rt-$(clang -dumpversion | cut -d. -f1)-dev"
 }
 
 # make_configure: autoreconf, when configure is missing or its sources have changed.
