@@ -18,6 +18,7 @@
 #include <winnow/error.h>
 
 #include "base/alloc.h"
+#include "base/bytes.h"
 #include "base/file.h"
 #include "base/secret.h"
 #include "base/sort.h"
@@ -315,15 +316,20 @@ static const char *explain(int err)
 	return wn_strerror(err);
 }
 
-/* Will the filter's options do? Before the directory is touched. */
-static bool check_filter(const struct wn_leveldb_options *given, char **errptr)
+/* Will the options do? Before the directory is touched. */
+static bool check_options(const struct wn_leveldb_options *given, char **errptr)
 {
 	static const unsigned char seed[WN_SEED_SIZE];
 	char message[256] = "";
 	struct wn__level_policy *policy = NULL;
 	struct wn_secret *secret;
-	int err = wn_secret_create(seed, &secret);
+	int err;
 
+	if (!wn__is_reserved_zero(given)) {
+		set_error(errptr, "options", WN__UNKNOWN_OPTION);
+		return false;
+	}
+	err = wn_secret_create(seed, &secret);
 	if (!err)
 		err = wn__level_policy_create(given->filter, secret, NULL, NULL, message,
 					sizeof(message), &policy);
@@ -355,7 +361,7 @@ static bool open_all(struct wn_leveldb *wn, const leveldb_options_t *options, co
 {
 	int err;
 
-	if (!check_filter(given, errptr) || !prepare(wn, options, path, given, errptr) ||
+	if (!check_options(given, errptr) || !prepare(wn, options, path, given, errptr) ||
 	    is_refused(wn, errptr))
 		return false;
 	err = claim_directory(wn);

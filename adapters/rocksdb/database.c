@@ -8,6 +8,7 @@
 #include <winnow/error.h>
 
 #include "base/alloc.h"
+#include "base/bytes.h"
 #include "base/file.h"
 #include "base/sort.h"
 #include "database.h"
@@ -158,6 +159,10 @@ int wn__database_create(const char *path, const struct wn_rocksdb_options *given
 	int err = WN_ERR_MISMATCH;
 
 	*wnp = NULL;
+	if (given && !wn__is_reserved_zero(given)) {
+		wn__set_error(errptr, path, WN__UNKNOWN_OPTION);
+		return WN_ERR_INVALID;
+	}
 	if (wn__shim_fits(message, sizeof(message))) {
 		message[0] = '\0';
 		wn = wn__alloc_table(sizeof(*wn));

@@ -14,7 +14,7 @@
 
 #include <winnow/stats.h>
 
-#define WN__METRICS (sizeof(struct wn_stats) / sizeof(uint64_t))
+#define WN__METRICS (offsetof(struct wn_stats, reserved) / sizeof(uint64_t))
 #define WN__STRIPES 32
 #define WN__SHARED_STRIPE 1
 

@@ -35,6 +35,7 @@
 #include <winnow/error.h>
 
 #include "base/alloc.h"
+#include "base/bytes.h"
 #include "aqf_internal.h"
 
 #define DEFAULT_REMAINDER_BITS 9
@@ -66,7 +67,8 @@ int wn__aqf_check_options(const struct wn_aqf_options *options, struct wn_aqf_op
 	    full.remainder_bits < WN_AQF_MIN_REMAINDER_BITS ||
 	    full.remainder_bits > WN_AQF_MAX_REMAINDER_BITS ||
 	    !in_range(full.load, 1e-6, WN_AQF_MAX_LOAD) ||
-	    !in_range(full.adapt_load, full.load, MAX_ADAPT_LOAD) || full.tag_bits > 1)
+	    !in_range(full.adapt_load, full.load, MAX_ADAPT_LOAD) || full.tag_bits > 1 ||
+	    !wn__is_reserved_zero(&full))
 		return WN_ERR_INVALID;
 	*fullp = full;
 	return 0;

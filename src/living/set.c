@@ -24,6 +24,7 @@
 #include <winnow/set.h>
 
 #include "base/alloc.h"
+#include "base/bytes.h"
 #include "set_internal.h"
 
 /* A rebuild that gives back less than this share of the slots is not worth
@@ -53,7 +54,8 @@ static int copy_secret(const struct wn_secret *secret, struct wn_secret **copyp)
 
 static int check_options(const struct wn_set_options *options, const struct wn_revmap *map)
 {
-	if (map == NULL || wn_revmap_count(map) != 0)
+	if (map == NULL || !wn__is_reserved_zero(map->ops) || wn_revmap_count(map) != 0 ||
+	    !wn__is_reserved_zero(options))
 		return WN_ERR_INVALID;
 	if (!(options->rebuild_at >= 0.0 && options->rebuild_at <= 1.0))
 		return WN_ERR_INVALID;

@@ -33,6 +33,7 @@
 #include <winnow/filter.h>
 
 #include "base/alloc.h"
+#include "base/bytes.h"
 #include "kinds/block_build.h"
 #include "kinds/sscf/sscf_theory.h"
 #include "sscf_internal.h"
@@ -123,7 +124,7 @@ int wn_sscf_create(const struct wn_sscf_options *given, struct wn_sscf **sscfp)
 
 	*sscfp = NULL;
 	set_defaults(&options);
-	if (!are_valid(&options))
+	if (!are_valid(&options) || !wn__is_reserved_zero(&options))
 		return WN_ERR_INVALID;
 	sscf = wn__calloc(1, sizeof(*sscf));
 	if (!sscf)

@@ -24,6 +24,7 @@
 #include <winnow/yesno.h>
 
 #include "base/alloc.h"
+#include "base/bytes.h"
 #include "yesno_internal.h"
 
 #define DEFAULT_REMAINDER_BITS 9
@@ -101,7 +102,8 @@ int wn_yesno_create(const struct wn_yesno_options *options, const struct wn_secr
 
 	*listsp = NULL;
 	err = WN_ERR_INVALID;
-	if (map == NULL || wn_revmap_count(map) != 0)
+	if (map == NULL || !wn__is_reserved_zero(map->ops) || wn_revmap_count(map) != 0 ||
+	    !wn__is_reserved_zero(options))
 		goto err;
 	err = plan_filter(options, &plan);
 	if (err)

@@ -40,6 +40,7 @@ struct wn_aqf_options {
 				  * counters that found no room; load to 0.99; default 0.98.
 				  * 64 slots at least, in a filter of so many keys */
 	unsigned tag_bits;       /* 0 or 1: a bit of the caller's beside each fingerprint */
+	uint64_t reserved[4];    /* zero; options of later versions (common.h) */
 };
 
 WN_PUBLIC int wn_aqf_create(const struct wn_aqf_options *options, struct wn_aqf **aqfp);
@@ -185,6 +186,7 @@ struct wn_aqf_entry {
 	unsigned tag;
 	struct wn_hash fraction; /* the stored bits behind the quotient, first bit on top */
 	unsigned fraction_bits;  /* how many those are: remainder and extensions */
+	uint64_t reserved[2];    /* zero */
 };
 
 /* Fields are private; a cursor needs no cleaning up. */
@@ -195,6 +197,7 @@ struct wn_aqf_cursor {
 	uint64_t minirun;
 	uint32_t rank;
 	bool in_run;
+	uint64_t reserved[2];
 };
 
 WN_PUBLIC void wn_aqf_cursor_init(struct wn_aqf_cursor *cursor, const struct wn_aqf *aqf);
@@ -229,6 +232,7 @@ struct wn_aqf_info {
 	unsigned extension_bits;
 	unsigned tag_bits;
 	size_t bytes;              /* memory of the filter, all of it */
+	uint64_t reserved[6];      /* zero */
 };
 
 WN_PUBLIC void wn_aqf_describe(const struct wn_aqf *aqf, struct wn_aqf_info *infop);

@@ -32,6 +32,7 @@ struct wn_block_info {
 	unsigned char params[WN_BLOCK_PARAMS_SIZE]; /* meaning up to the kind */
 	const unsigned char *payload;          /* borrowed from the block */
 	size_t payload_size;
+	uint64_t reserved[4];                  /* zero */
 };
 
 /* True if the bytes claim to be a winnow block: the magic in front. Says nothing

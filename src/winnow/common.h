@@ -22,4 +22,10 @@
 #define WN_PUBLIC
 #endif
 
+/* Structures of the caller's whose size is part of the interface end in `reserved`. Among options
+ * it must be zero, as it is in `= {0}` and in an initializer that names other members: what a
+ * later version can be asked for is there, and a version that does not know it refuses
+ * (WN_ERR_INVALID, or a message) instead of ignoring it. In results it is written as zero. Small
+ * values that are complete (struct wn_hash, wn_match, wn_key) have none. */
+
 #endif /* WINNOW_COMMON_H */

@@ -137,6 +137,7 @@ struct wn_filter_info {
 	 * "aqf" remainder_bits. */
 	unsigned fact_count;
 	struct wn_filter_fact facts[WN_FILTER_FACTS];
+	uint64_t reserved[8]; /* zero */
 };
 
 WN_PUBLIC void wn_filter_describe(const struct wn_filter *filter, struct wn_filter_info *infop);

@@ -41,6 +41,7 @@ struct wn_revmap_ops {
 	/* Both NULL in a store that cannot be rewritten as a whole. */
 	int (*create_like)(const struct wn_revmap *map, struct wn_revmap **newp);
 	int (*swap)(struct wn_revmap *a, struct wn_revmap *b);
+	uint64_t reserved[4]; /* zero; functions of later versions (common.h) */
 };
 
 /* A store embeds this as its first member. */

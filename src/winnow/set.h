@@ -35,6 +35,7 @@ struct wn_set_options {
 	/* Rebuild inside wn_set_false_positive() when due, instead of leaving it to
 	 * the caller. WN_ERR_INVALID with a map that does not keep keys. */
 	bool auto_rebuild;
+	uint64_t reserved[4]; /* zero; options of later versions (common.h) */
 };
 
 /* `map` must be empty; it is taken: wn_set_destroy() destroys it, and so does a

@@ -38,6 +38,7 @@ struct wn_sscf_options {
 	 * is least. */
 	unsigned hashes;        /* initial hash functions, 1 to 32 */
 	double modulator_share; /* of the memory, up to 0.9 */
+	uint64_t reserved[4];   /* zero; options of later versions (common.h) */
 };
 
 /* The caller owns *sscfp. WN_ERR_INVALID: no capacity, options out of range, or so few
@@ -89,6 +90,7 @@ struct wn_sscf_info {
 	uint64_t bytes;           /* the filter's memory */
 	double expected_rate;     /* for negatives that nobody listed, by formula, at capacity */
 	double expected_vulnerable_rate;
+	uint64_t reserved[6];     /* zero */
 };
 
 /* Counts cell by cell: slow. */

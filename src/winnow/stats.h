@@ -47,10 +47,15 @@ WN_BEGIN_DECLS
 	COUNTER(readers_refused,                                                                   \
 		"Filters that could not be read, or are under another secret: maybe")
 
+/* Numbers that later versions add come at the end of the list, and out of `reserved`, which is
+ * zero: the structure keeps its size. */
 struct wn_stats {
 #define WN_STATS_MEMBER(name, help) uint64_t name;
 	WN_STATS(WN_STATS_MEMBER, WN_STATS_MEMBER)
 #undef WN_STATS_MEMBER
+#define WN_STATS_ONE(name, help) +1
+	uint64_t reserved[64 - (WN_STATS(WN_STATS_ONE, WN_STATS_ONE))];
+#undef WN_STATS_ONE
 };
 
 WN_END_DECLS

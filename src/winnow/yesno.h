@@ -40,6 +40,7 @@ struct wn_yesno_options {
 	unsigned remainder_bits; /* default 9 */
 	double load;             /* default 0.9, at most 0.95: the rest is room for extensions;
 				  * more is added where remainders are short */
+	uint64_t reserved[4];    /* zero; options of later versions (common.h) */
 };
 
 /* `map` must be empty; it is taken, also by a failed create. `secret` is copied

@@ -45,6 +45,12 @@ START_TEST(bad_parameters_are_refused_and_the_map_is_taken)
 	assert_refused(&options, make_map(true));
 	options.rebuild_at = -0.1;
 	assert_refused(&options, make_map(true));
+	options = small_options(10);
+	options.reserved[3] = 1;
+	assert_refused(&options, make_map(true));
+	options = small_options(10);
+	options.aqf.reserved[0] = 1;
+	assert_refused(&options, make_map(true));
 	wn_set_destroy(NULL);
 }
 END_TEST

@@ -110,6 +110,7 @@ START_TEST(options_out_of_range_are_refused)
 		{.capacity = 10, .index_bits = 4},
 		{.capacity = 10, .hashes = 33},
 		{.capacity = 10, .modulator_share = 0.95},
+		{.capacity = 10, .reserved = {[3] = 1}},
 		/* In range, but without one whole cell. */
 		{.capacity = 1, .bits_per_key = 4},
 		{.capacity = 1, .bits_per_key = 5, .adaptive = true},

@@ -26,6 +26,7 @@ START_TEST(bad_parameters_are_refused_and_the_map_is_taken)
 	assert_refused((struct wn_yesno_options){.yes_capacity = 10, .remainder_bits = 33});
 	assert_refused((struct wn_yesno_options){.yes_capacity = 10, .load = 0.96});
 	assert_refused((struct wn_yesno_options){.yes_capacity = 10, .load = -0.5});
+	assert_refused((struct wn_yesno_options){.yes_capacity = 10, .reserved = {[3] = 1}});
 	assert_refused((struct wn_yesno_options){.yes_capacity = UINT64_MAX, .no_capacity = 2});
 	assert_refused((struct wn_yesno_options){.yes_capacity = WN_AQF_MAX_KEYS,
 						 .no_capacity = WN_AQF_MAX_KEYS});

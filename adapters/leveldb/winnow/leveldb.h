@@ -39,6 +39,7 @@ struct wn_leveldb_options {
 	bool equal_keys_are_identical; /* keys that compare as equal have the same bytes */
 	wn_canonical_fn *canonical;    /* filters hash what this makes of a key */
 	void *canonical_arg;
+	uint64_t reserved[8]; /* zero; options of later versions (winnow/common.h) */
 };
 
 #define WN_LEVELDB_MAX_KNOWN_MISSES ((size_t)1 << 26)

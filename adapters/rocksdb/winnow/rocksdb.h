@@ -93,6 +93,7 @@ struct wn_rocksdb_options {
 					* the database lives. It is called for as long as the
 					* database or a block cache that it used is there */
 	void *canonical_arg;
+	uint64_t reserved[8]; /* zero; options of later versions (winnow/common.h) */
 };
 
 struct wn_rocksdb;

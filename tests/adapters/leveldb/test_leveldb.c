@@ -218,6 +218,39 @@ START_TEST(a_database_that_cannot_be_opened_leaves_nothing)
 }
 END_TEST
 
+START_TEST(options_of_later_versions_are_refused)
+{
+	struct wn_leveldb_options given = {.reserved = {[7] = 1}};
+	leveldb_options_t *options = leveldb_options_create();
+	struct wn_leveldb *wn;
+	char *error = NULL;
+
+	leveldb_options_set_create_if_missing(options, 1);
+	ck_assert_ptr_null(wn_leveldb_open(options, test_path("later"), &given, &wn, &error));
+	ck_assert_ptr_null(wn);
+	ck_assert_ptr_nonnull(error);
+	ck_assert_ptr_nonnull(strstr(error, "an option that this version does not know"));
+	leveldb_free(error);
+	ck_assert_int_ne(access(test_path("later"), F_OK), 0);
+	ck_assert_int_ne(access(test_path("later.winnow"), F_OK), 0);
+	leveldb_options_destroy(options);
+}
+END_TEST
+
+START_TEST(room_for_later_numbers_is_zero)
+{
+	struct db_setup setup = {.name = "numbers"};
+	struct db db = db_open(&setup);
+	struct wn_stats stats;
+
+	memset(&stats, 0xff, sizeof(stats));
+	wn_leveldb_stats(db.wn, &stats);
+	for (size_t i = 0; i < sizeof(stats.reserved) / sizeof(stats.reserved[0]); i++)
+		ck_assert_uint_eq(stats.reserved[i], 0);
+	db_close(&db);
+}
+END_TEST
+
 /* It may be a file system that is not mounted. */
 START_TEST(an_open_that_finds_no_database_leaves_what_was_learned)
 {
@@ -502,6 +535,8 @@ int main(void)
 	tcase_add_test(tests, bloom_filters_of_old_tables_keep_working);
 	tcase_add_test(tests, without_the_secret_filters_say_maybe);
 	tcase_add_test(tests, options_are_checked);
+	tcase_add_test(tests, options_of_later_versions_are_refused);
+	tcase_add_test(tests, room_for_later_numbers_is_zero);
 	tcase_add_test(tests, a_database_that_cannot_be_opened_leaves_nothing);
 	tcase_add_test(tests, an_open_that_finds_no_database_leaves_what_was_learned);
 	tcase_add_test(tests, a_false_positive_is_paid_for_once);

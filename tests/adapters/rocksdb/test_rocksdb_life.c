@@ -304,6 +304,45 @@ START_TEST(options_that_forbid_to_open_are_heeded)
 }
 END_TEST
 
+START_TEST(options_of_later_versions_are_refused)
+{
+	struct wn_rocksdb_options given = {.reserved = {[7] = 1}};
+	rocksdb_options_t *options = rocksdb_options_create();
+	struct wn_rocksdb *wn;
+	char *error = NULL;
+
+	rocksdb_options_set_create_if_missing(options, 1);
+	ck_assert_ptr_null(wn_rocksdb_open(options, test_path("later"), &given, &wn, &error));
+	ck_assert_ptr_null(wn);
+	ck_assert_ptr_nonnull(error);
+	ck_assert_ptr_nonnull(strstr(error, "an option that this version does not know"));
+	rocksdb_free(error);
+	error = NULL;
+	wn_rocksdb_create(test_path("later"), &given, &wn, &error);
+	ck_assert_ptr_null(wn);
+	ck_assert_ptr_nonnull(error);
+	rocksdb_free(error);
+	ck_assert_int_ne(access(test_path("later"), F_OK), 0);
+	ck_assert_int_ne(access(state_path("later"), F_OK), 0);
+	rocksdb_options_destroy(options);
+}
+END_TEST
+
+START_TEST(room_for_later_numbers_is_zero)
+{
+	static const struct db_setup setup = {.name = "numbers", .no_compaction = true};
+	struct wn_rocksdb_options options = quickly();
+	struct learner learner = learner_fill(&setup, &options);
+	struct wn_stats stats;
+
+	memset(&stats, 0xff, sizeof(stats));
+	wn_rocksdb_stats(learner.wn, &stats);
+	for (size_t i = 0; i < sizeof(stats.reserved) / sizeof(stats.reserved[0]); i++)
+		ck_assert_uint_eq(stats.reserved[i], 0);
+	learner_close(&learner);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("rocksdb_life");
@@ -319,6 +358,8 @@ int main(void)
 	tcase_add_test(tcase, the_filters_of_a_table_share_a_file);
 	tcase_add_loop_test(tcase, runs_have_the_numbers_of_their_tables, 0, 2);
 	tcase_add_test(tcase, options_that_forbid_to_open_are_heeded);
+	tcase_add_test(tcase, options_of_later_versions_are_refused);
+	tcase_add_test(tcase, room_for_later_numbers_is_zero);
 	result = test_run(suite);
 	test_remove_top();
 	return result;

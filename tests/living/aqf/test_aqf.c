@@ -43,6 +43,8 @@ START_TEST(bad_parameters_are_refused)
 		{.capacity = 100, .adapt_load = (double)NAN},
 		{.capacity = 100, .adapt_load = -1},
 		{.capacity = 100, .tag_bits = 2},
+		{.capacity = 100, .reserved = {1}},
+		{.capacity = 100, .reserved = {[3] = UINT64_C(1) << 63}},
 	};
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
