@@ -18,10 +18,15 @@
 
 struct wn_secret {
 	unsigned char bytes[WN__SECRET_SIZE]; /* first: starts on a cache line */
-	struct wn__hash_words words;          /* starts on a line, too; two of them */
 	unsigned char seed[WN_SEED_SIZE];
 	uint32_t id;
+	_Alignas(64) struct wn__hash_words words; /* two lines */
 };
+
+/* Each adapter has a copy of this code and is given secrets that libwinnow's copy has made. It reads
+ * the seed of these, nothing else, and derives its own: the seed stays where it is, so that the
+ * libraries need not be of one version. */
+_Static_assert(offsetof(struct wn_secret, seed) == 192, "the seed's place is part of the interface");
 
 /* The hash of a key that has not 9 to 16 bytes. */
 struct wn_hash wn__hash_other(const struct wn_secret *secret, const void *key, size_t size);

@@ -1,5 +1,6 @@
 #!/bin/sh
-# The shared libraries show the functions that their public headers declare, and nothing else.
+# The shared libraries show the functions that their public headers declare, each with a version,
+# and nothing else.
 set -eu
 
 builddir=${WN_BUILDDIR:?run me with make check}
@@ -11,17 +12,22 @@ fi
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 
-# compare LIBRARY HEADER...
+# compare LIBRARY NODE MAP HEADER...: every name has a version that begins with NODE.
 compare()
 {
-	nm -D --defined-only "$builddir/.libs/$1" | awk '{ print $NF }' | sort -u >"$tmp/exported"
 	library=$1
-	shift
+	node=$2
+	map=$3
+	shift 3
+	nm -D --with-symbol-versions --defined-only "$builddir/.libs/$library" |
+		awk '$2 != "A" { print $NF }' | sort -u >"$tmp/versioned"
+	sed 's/@.*//' "$tmp/versioned" | sort -u >"$tmp/exported"
 	cat "$@" | tr '\n\t' '  ' | grep -o 'WN_PUBLIC [^;]*;' |
 		sed -n 's/^[^(]*[ *]\(wn_[a-z0-9_]*\)(.*/\1/p' | sort -u >"$tmp/declared"
 	test -s "$tmp/declared" || { echo 'found no declarations'; exit 1; }
 	if comm -13 "$tmp/exported" "$tmp/declared" | grep .; then
-		echo "these functions are declared in a public header and $library does not export them"
+		echo "these functions are declared in a public header and $library does not export them:"
+		echo "name them in the newest node of $map"
 		exit 1
 	fi
 	# What instrumented builds add begins with an underscore; C++ names do, too.
@@ -29,12 +35,18 @@ compare()
 		echo "$library exports these names, and no public header declares them"
 		exit 1
 	fi
+	if grep '^wn_' "$tmp/versioned" | grep -v "^[a-z0-9_]*@@${node}_[0-9]*\\.[0-9]*\$"; then
+		echo "$library exports these names without a version ${node}_N.N"
+		exit 1
+	fi
 }
 
-compare libwinnow.so "$srcdir"/src/winnow/*.h
+compare libwinnow.so WINNOW src/winnow/exports.map "$srcdir"/src/winnow/*.h
 if test -e "$builddir/.libs/libwinnow-rocksdb.so"; then
-	compare libwinnow-rocksdb.so "$srcdir"/adapters/rocksdb/winnow/*.h
+	compare libwinnow-rocksdb.so WINNOW_ROCKSDB adapters/rocksdb/exports.map \
+		"$srcdir"/adapters/rocksdb/winnow/*.h
 fi
 if test -e "$builddir/.libs/libwinnow-leveldb.so"; then
-	compare libwinnow-leveldb.so "$srcdir"/adapters/leveldb/winnow/*.h
+	compare libwinnow-leveldb.so WINNOW_LEVELDB adapters/leveldb/exports.map \
+		"$srcdir"/adapters/leveldb/winnow/*.h
 fi
