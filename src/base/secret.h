@@ -23,10 +23,10 @@ struct wn_secret {
 	_Alignas(64) struct wn__hash_words words; /* two lines */
 };
 
-/* Each adapter has a copy of this code and is given secrets that libwinnow's copy has made. It reads
- * the seed of these, nothing else, and derives its own: the seed stays where it is, so that the
- * libraries need not be of one version. */
-_Static_assert(offsetof(struct wn_secret, seed) == 192, "the seed's place is part of the interface");
+/* Each adapter has a copy of this code and is given secrets that libwinnow's copy has made. It
+ * reads the seed of these, nothing else, and derives its own: the seed stays where it is, so that
+ * the libraries need not be of one version. */
+_Static_assert(offsetof(struct wn_secret, seed) == 192, "where the seed is belongs to the ABI");
 
 /* The hash of a key that has not 9 to 16 bytes. */
 struct wn_hash wn__hash_other(const struct wn_secret *secret, const void *key, size_t size);

@@ -104,7 +104,8 @@ static const struct field fields[] = {
 #undef GAUGE
 };
 
-_Static_assert(sizeof(fields) / sizeof(fields[0]) == WN__METRICS, "all members are uint64_t, and reserved[] is the last");
+_Static_assert(sizeof(fields) / sizeof(fields[0]) == WN__METRICS,
+	       "all members are uint64_t, and reserved[] is the last");
 
 /* Either form's lines of one field: the name four times, the help, a number. */
 #define FIELD_ROOM 384
