@@ -3,7 +3,8 @@
 # CMake, each with the shared and with the static libraries, as far as they are installed.
 #
 # usage: run.sh EXAMPLES LIBDIR [ROOT], where winnow was installed for LIBDIR and lies under ROOT.
-# CC, CXX, CFLAGS, CXXFLAGS, LDFLAGS, PKG_CONFIG as for make.
+# CC, CXX, CFLAGS, CXXFLAGS, LDFLAGS, PKG_CONFIG as for make; CXX_STANDARD: -std=c++17, or what
+# RocksDB needs.
 set -eu
 
 examples=$1
@@ -63,7 +64,7 @@ build()
 	package=$(package_of "$2")
 	case $1 in
 	*.c) compile="$CC ${CFLAGS-}" ;;
-	*) compile="$CXX -std=c++17 ${CXXFLAGS-}" ;;
+	*) compile="$CXX ${CXX_STANDARD--std=c++17} ${CXXFLAGS-}" ;;
 	esac
 	case $3 in
 	# The engines are shared: only a directory with nothing but winnow's archives is in front.
@@ -106,6 +107,7 @@ for linkage in shared static; do
 	cmake -S "$here" -B "$build" -Dwinnow_DIR="$root$libdir/cmake/winnow" \
 		-DVERSION="$($PKG_CONFIG --modversion winnow)" -DEXAMPLES="${list#;}" \
 		-Dwinnow_USE_STATIC_LIBS="$on" -DCMAKE_C_COMPILER="${CC%% *}" \
+		-DCMAKE_CXX_STANDARD="$(echo "${CXX_STANDARD--std=c++17}" | tail -c 3)" \
 		-DCMAKE_CXX_COMPILER="${CXX%% *}" -DCMAKE_EXE_LINKER_FLAGS="${LDFLAGS-}" >"$tmp/output" 2>&1 ||
 		{ cat "$tmp/output"; fail 'cmake cannot use the CMake package'; }
 	cmake --build "$build" >"$tmp/output" 2>&1 ||
