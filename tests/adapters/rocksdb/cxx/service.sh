@@ -13,7 +13,7 @@ fi
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 # What the library was built with, as make knows it.
-eval "$(make -s -C "$builddir" print-cxx)"
+eval "$(make -s -C "$builddir" print-cxx | grep '^[A-Z_]*=')"
 source=$srcdir/examples/04_rocksdb_service.cc
 
 # compile FILE FLAG...
