@@ -3,6 +3,8 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* nftw() */
 #endif
+#include <stdatomic.h>
+
 #include "base/alloc.h"
 #include "policy.h"
 #include "tests/support/rocksdb_comparators.h"
@@ -365,6 +367,45 @@ START_TEST(a_function_that_says_more_than_it_may_costs_the_filter)
 }
 END_TEST
 
+/* The first digits of the keys that fail; see make_key(). */
+static atomic_uint first_failing;
+
+/* As if there were no memory for the last keys in order. */
+static size_t fold_or_fail(void *arg, const char *key, size_t size, char *room)
+{
+	char digits[3] = "";
+
+	if (size > 6)
+		memcpy(digits, key + 4, 2);
+	return fold(arg, key, size, room) +
+	       (strtoul(digits, NULL, 16) >= atomic_load(&first_failing));
+}
+
+/* The last partition may have no key that could be added, and must be there all the same: RocksDB
+ * would ask the one in front of it. Partitions are as small as can be, and end before the first
+ * key that fails some time. */
+START_TEST(keys_that_cannot_be_added_at_the_end_are_not_denied)
+{
+	struct wn_rocksdb_options given = {.canonical = fold_or_fail};
+	struct db_setup setup = {.partitioned = true, .partition_bytes = 1};
+
+	for (unsigned first = 0x40; first < 0x80; first++) {
+		struct own_db own;
+		char name[32];
+
+		snprintf(name, sizeof(name), "failing-from-%x", first);
+		own = open_good(name, folded, &setup, &given);
+		atomic_store(&first_failing, first);
+		put_keys(&own, 256);
+		atomic_store(&first_failing, 256);
+		ck_assert_uint_eq(count_found(&own, 0, 256, false), 256);
+		ck_assert_uint_gt(stats_of(&own).filters_built, 1);
+		ck_assert_uint_gt(stats_of(&own).filters_given_up, 0);
+		close_own(&own);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("rocksdb_canonical");
@@ -384,6 +425,7 @@ int main(void)
 	tcase_add_test(tests, no_seed_is_of_both_sorts);
 	tcase_add_test(tests, a_key_without_memory_for_it_is_not_denied);
 	tcase_add_test(tests, a_function_that_says_more_than_it_may_costs_the_filter);
+	tcase_add_test(tests, keys_that_cannot_be_added_at_the_end_are_not_denied);
 	suite_add_tcase(suite, tests);
 	failed = test_run(suite);
 	test_remove_top();
