@@ -7,6 +7,12 @@ if ! command -v sst_dump >/dev/null || ! command -v ldb >/dev/null; then
 	echo 'sst_dump and ldb are not installed'
 	exit 77
 fi
+# Others may not know the format of the tables.
+for tool in sst_dump ldb; do
+	"$tool" --version 2>&1 | grep -qF " ${WN_ROCKSDB:?run me with make check}." && continue
+	echo "$tool is not of RocksDB $WN_ROCKSDB, which winnow was built for"
+	exit 77
+done
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 "$builddir/examples/01_rocksdb" "$tmp/db" >/dev/null

@@ -182,9 +182,13 @@ static void check_table(const struct setup *setup)
 
 #define KEYS (test_is_quick() ? 600u : 2500u)
 
+/* What this RocksDB writes. */
+#define LOWEST_FORMAT (WN_ROCKSDB_VERSION >= 1001 ? 2 : 0)
+#define HIGHEST_FORMAT (WN_ROCKSDB_VERSION >= 1004 ? 7 : WN_ROCKSDB_VERSION >= 806 ? 6 : 5)
+
 START_TEST(formats_and_checksums)
 {
-	for (int format = 0; format <= 5; format++)
+	for (int format = LOWEST_FORMAT; format <= HIGHEST_FORMAT; format++)
 		for (int checksum = 0; checksum <= 4; checksum++)
 			for (int filter = 0; filter < FILTERS; filter++)
 				for (int partitioned = 0; partitioned < 2; partitioned++)
@@ -194,6 +198,30 @@ START_TEST(formats_and_checksums)
 						.partitioned = partitioned, .keys = KEYS});
 }
 END_TEST
+
+/* RocksDB writes tables uncompressed if it was built without a method, and refuses databases. */
+static bool can_compress(int method)
+{
+	rocksdb_options_t *options = rocksdb_options_create();
+	char *error = NULL;
+	rocksdb_t *db;
+	bool can;
+
+	rocksdb_options_set_create_if_missing(options, 1);
+	rocksdb_options_set_compression(options, method);
+	db = rocksdb_open(options, test_path("compressed"), &error);
+	can = !error || !strstr(error, "not linked");
+	if (can)
+		expect_no(error);
+	else
+		fprintf(stderr, "skipped: this RocksDB was built without %s\n",
+			compression_name((unsigned char)method));
+	if (db)
+		rocksdb_close(db);
+	rocksdb_free(error);
+	rocksdb_options_destroy(options);
+	return can;
+}
 
 START_TEST(compression)
 {
@@ -208,7 +236,7 @@ START_TEST(compression)
 	};
 
 	for (size_t i = 0; i < sizeof(methods) / sizeof(*methods); i++)
-		for (int format = 2; format <= 5; format += 3)
+		for (int format = 2; format <= HIGHEST_FORMAT && can_compress(methods[i]); format++)
 			for (int dictionary = 0; dictionary <= 4096; dictionary += 4096)
 				check_table(&(struct setup){
 					.format = format, .checksum = 1, .filter = WINNOW,
@@ -222,9 +250,12 @@ START_TEST(a_method_that_is_not_known_is_checksummed_only)
 	struct setup setup = {.format = 5, .checksum = 4, .filter = WINNOW, .compression = 3,
 			      .keys = KEYS};
 	struct dump_options options = {.verify = true};
-	struct span file = read_whole_file(write_table(&setup));
+	struct span file;
 	struct dump dump;
 
+	if (!can_compress(setup.compression))
+		return;
+	file = read_whole_file(write_table(&setup));
 	dump_read(&dump, file, &options);
 	expect_good(&dump, "bzip2");
 	ck_assert_uint_gt(dump.table.blocks_opaque, 0);

@@ -70,20 +70,6 @@ START_TEST(no_database_is_opened_or_made)
 }
 END_TEST
 
-START_TEST(options_strings_know_no_policy_of_winnows)
-{
-	rocksdb_options_t *base = rocksdb_options_create(), *options = rocksdb_options_create();
-	char *error = NULL;
-
-	rocksdb_get_options_from_string(
-		base, "block_based_table_factory={filter_policy=winnow.aqf}", options, &error);
-	ck_assert_ptr_nonnull(error);
-	rocksdb_free(error);
-	rocksdb_options_destroy(options);
-	rocksdb_options_destroy(base);
-}
-END_TEST
-
 START_TEST(no_policy_is_asked)
 {
 	rocksdb_filterpolicy_t *policy = rocksdb_filterpolicy_create_bloom_full(10);
@@ -126,6 +112,28 @@ static void put_one(rocksdb_t *db)
 	expect_no(error);
 	rocksdb_writeoptions_destroy(writing);
 }
+
+/* RocksDB says so, or goes on without a filter. */
+START_TEST(options_strings_know_no_policy_of_winnows)
+{
+	rocksdb_options_t *base = creating_options(), *options = rocksdb_options_create();
+	char *error = NULL;
+	rocksdb_t *db;
+
+	rocksdb_get_options_from_string(
+		base, "block_based_table_factory={filter_policy=winnow.aqf}", options, &error);
+	if (!error) {
+		db = rocksdb_open(options, test_path("by_name"), &error);
+		expect_no(error);
+		put_one(db);
+		rocksdb_close(db);
+		ck_assert(file_has(test_path("by_name/OPTIONS-*"), "filter_policy=nullptr"));
+	}
+	rocksdb_free(error);
+	rocksdb_options_destroy(options);
+	rocksdb_options_destroy(base);
+}
+END_TEST
 
 /* The C interface's part of them is made all the same. */
 START_TEST(the_reverse_maps_options_have_rocksdbs_tables)
