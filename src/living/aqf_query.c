@@ -86,7 +86,7 @@ WN__INLINE bool live_query(const struct wn_aqf *aqf, struct wn__fingerprint prin
 			   struct wn_match *matchp, bool fast)
 {
 	struct wn__walk state;
-	uint64_t stamp;
+	uint64_t stamp = 0; /* gcc 12 at -O1 does not see that a "yes" sets it */
 
 	switch (live_glance(aqf, print, &stamp, fast)) {
 	case WN__NO:
