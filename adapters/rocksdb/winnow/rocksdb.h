@@ -11,6 +11,11 @@
  * With this library in the process, RocksDB's options strings and OPTIONS files know the
  * policy, too: "filter_policy=winnow.aqf:remainder_bits=9".
  *
+ * A build of winnow is good for one minor version of RocksDB, from 7.5 on. With another one in the
+ * process no database is opened, with a message that names both versions, no policy is made
+ * (WN_ERR_MISMATCH), and options strings do not know winnow's; wn_rocksdb_uninstall() and
+ * wn_rocksdb_destroy() work.
+ *
  * Thread safety: any thread, any time. */
 #ifndef WINNOW_ROCKSDB_H
 #define WINNOW_ROCKSDB_H
