@@ -3,14 +3,13 @@
 # CMake, each with the shared and with the static libraries, as far as they are installed.
 #
 # usage: run.sh EXAMPLES LIBDIR [ROOT], where winnow was installed for LIBDIR and lies under ROOT.
-# CC, CXX, CFLAGS, CXXFLAGS, LDFLAGS, PKG_CONFIG as for make; CXX_STANDARD: -std=c++17, or what
-# RocksDB needs.
+# CC, CXX, CFLAGS, CXXFLAGS, LDFLAGS, PKG_CONFIG as for make; CXX_STANDARD is the flag that says it.
 set -eu
 
 examples=$1
 libdir=$2
 root=${3-}
-: "${CC:=cc}" "${CXX:=c++}" "${PKG_CONFIG:=pkg-config}"
+: "${CC:=cc}" "${CXX:=c++}" "${CXX_STANDARD:=-std=c++17}" "${PKG_CONFIG:=pkg-config}"
 here=$(cd "$(dirname "$0")" && pwd)
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
@@ -64,7 +63,7 @@ build()
 	package=$(package_of "$2")
 	case $1 in
 	*.c) compile="$CC ${CFLAGS-}" ;;
-	*) compile="$CXX ${CXX_STANDARD--std=c++17} ${CXXFLAGS-}" ;;
+	*) compile="$CXX $CXX_STANDARD ${CXXFLAGS-}" ;;
 	esac
 	case $3 in
 	# The engines are shared: only a directory with nothing but winnow's archives is in front.
@@ -107,8 +106,8 @@ for linkage in shared static; do
 	cmake -S "$here" -B "$build" -Dwinnow_DIR="$root$libdir/cmake/winnow" \
 		-DVERSION="$($PKG_CONFIG --modversion winnow)" -DEXAMPLES="${list#;}" \
 		-Dwinnow_USE_STATIC_LIBS="$on" -DCMAKE_C_COMPILER="${CC%% *}" \
-		-DCMAKE_CXX_STANDARD="$(echo "${CXX_STANDARD--std=c++17}" | tail -c 3)" \
-		-DCMAKE_CXX_COMPILER="${CXX%% *}" -DCMAKE_EXE_LINKER_FLAGS="${LDFLAGS-}" >"$tmp/output" 2>&1 ||
+		-DCMAKE_CXX_COMPILER="${CXX%% *}" -DCMAKE_CXX_FLAGS="$CXX_STANDARD" \
+		-DCMAKE_EXE_LINKER_FLAGS="${LDFLAGS-}" >"$tmp/output" 2>&1 ||
 		{ cat "$tmp/output"; fail 'cmake cannot use the CMake package'; }
 	cmake --build "$build" >"$tmp/output" 2>&1 ||
 		{ cat "$tmp/output"; fail 'what cmake made cannot be built'; }
