@@ -399,7 +399,7 @@ START_TEST(keys_that_cannot_be_added_at_the_end_are_not_denied)
 		put_keys(&own, 256);
 		atomic_store(&first_failing, 256);
 		ck_assert_uint_eq(count_found(&own, 0, 256, false), 256);
-		ck_assert_uint_gt(stats_of(&own).filters_built, 1);
+		ck_assert_uint_gt(stats_of(&own).filters_built, 0); /* the one in front */
 		ck_assert_uint_gt(stats_of(&own).filters_given_up, 0);
 		close_own(&own);
 	}
