@@ -22,6 +22,7 @@
 #include "base/file.h"
 #include "base/secret.h"
 #include "base/sort.h"
+#include "kinds/kind.h"
 #include "learn/saved/home.h"
 #include "learn/lookup.h"
 #include "policy.h"
@@ -292,12 +293,30 @@ static bool prepare(struct wn_leveldb *wn, const leveldb_options_t *options, con
 	return err == 0;
 }
 
+/* A filter of no given size is as large as the one whose place it takes, if it can be. */
+static int create_policy(struct wn_leveldb *wn, const struct wn_leveldb_options *given,
+			 char *message, size_t size)
+{
+	char *sized;
+	int err = wn__options_of_size(wn__level_filter_options(given->filter),
+				      wn__level_bits_per_key(wn->shim), message, size, &sized);
+
+	if (err)
+		return err;
+	err = wn__level_policy_create(sized, wn->secret, given->canonical, given->canonical_arg,
+				      message, size, &wn->policy);
+	free(sized);
+	if (err != WN_ERR_OPTION)
+		return err;
+	return wn__level_policy_create(given->filter, wn->secret, given->canonical,
+				       given->canonical_arg, message, size, &wn->policy);
+}
+
 static bool make_policy(struct wn_leveldb *wn, const struct wn_leveldb_options *given,
 			char **errptr)
 {
 	char message[256] = "";
-	int err = wn__level_policy_create(given->filter, wn->secret, given->canonical,
-				    given->canonical_arg, message, sizeof(message), &wn->policy);
+	int err = create_policy(wn, given, message, sizeof(message));
 
 	if (err) {
 		set_error(errptr, "filter", message[0] ? message : wn_strerror(err));

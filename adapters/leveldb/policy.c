@@ -295,10 +295,15 @@ const struct wn__level_calls wn__level_calls = {
 
 /* ---- the policy --------------------------------------------------------- */
 
+const char *wn__level_filter_options(const char *options)
+{
+	return options ? options : DEFAULT_OPTIONS;
+}
+
 static int parse_options(const char *options, struct wn_config **configp, char *message,
 			 size_t size)
 {
-	int err = wn_config_parse(options ? options : DEFAULT_OPTIONS, message, size, configp);
+	int err = wn_config_parse(wn__level_filter_options(options), message, size, configp);
 
 	if (err)
 		return err;

@@ -26,6 +26,9 @@ struct wn__level_policy {
 	struct wn__registry *registry; /* of `learn` */
 };
 
+/* NULL means the default. */
+const char *wn__level_filter_options(const char *options);
+
 /* Options as for wn_leveldb_filterpolicy(); the secret is copied. Keys are hashed as `canonical`
  * gives them; NULL: as they are. WN_ERR_OPTION, with a sentence in `message`. */
 int wn__level_policy_create(const char *options, const struct wn_secret *secret,

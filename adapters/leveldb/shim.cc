@@ -1,5 +1,6 @@
 // shim.cc - the one file that includes LevelDB's C++ headers; see shim.h.
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -263,6 +264,23 @@ void wn__level_unwatch(wn__level_shim *shim)
 bool wn__level_creates(const wn__level_shim *shim)
 {
 	return inside(shim->options)->create_if_missing;
+}
+
+double wn__level_bits_per_key(const wn__level_shim *shim)
+{
+	const leveldb::FilterPolicy *policy = inside(shim->options)->filter_policy;
+	char keys[1000][8];
+	Slice slices[1000];
+	std::string filter;
+
+	if (policy == nullptr)
+		return 0;
+	for (int i = 0; i < 1000; i++) {
+		snprintf(keys[i], sizeof(keys[i]), "%07d", i);
+		slices[i] = Slice(keys[i], sizeof(keys[i]));
+	}
+	policy->CreateFilter(slices, 1000, &filter);
+	return 8.0 * static_cast<double>(filter.size()) / 1000;
 }
 
 bool wn__level_is_bytewise(const wn__level_shim *shim)

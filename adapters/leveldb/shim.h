@@ -53,6 +53,8 @@ void wn__level_unwatch(struct wn__level_shim *shim);
 
 /* Do they let a database be made that is not there? */
 bool wn__level_creates(const struct wn__level_shim *shim);
+/* How many bits a key their filters have; 0: they have none. */
+double wn__level_bits_per_key(const struct wn__level_shim *shim);
 /* Is their comparator LevelDB's own, by bytes? */
 bool wn__level_is_bytewise(const struct wn__level_shim *shim);
 /* By the options' comparator. */

@@ -26,7 +26,8 @@ WN_BEGIN_DECLS
 struct wn_leveldb_options {
 	/* A filter's options string: "aqf", "aqf:remainder_bits=7", "aqf:bits_per_key=10"; or
 	 * "sscf", "sscf:bits_per_key=10", which heeds the missing keys that are known when it is
-	 * built. NULL: "aqf". */
+	 * built. NULL: "aqf". If it says no size, filters have that of the policy whose place
+	 * they take, if there is one. */
 	const char *filter;
 	const char *sidecar_directory; /* winnow's own, and no other files in it; NULL: the
 					* database's path with ".winnow" behind it. One database at

@@ -203,6 +203,50 @@ START_TEST(options_are_checked)
 }
 END_TEST
 
+/* What a new filter of 16 KB blocks takes a key when the program has chosen `bloom` bits (0: no
+ * filter) and winnow is given `filter`. */
+static double bits_taken(const char *name, int bloom, const char *filter)
+{
+	struct wn_leveldb_options given = {.filter = filter};
+	leveldb_options_t *options = leveldb_options_create();
+	leveldb_filterpolicy_t *policy = bloom ? leveldb_filterpolicy_create_bloom(bloom) : NULL;
+	struct db db = {.writing = leveldb_writeoptions_create()};
+	struct wn_stats stats;
+	char *error = NULL;
+
+	leveldb_options_set_create_if_missing(options, 1);
+	leveldb_options_set_block_size(options, 1 << 16);
+	if (policy)
+		leveldb_options_set_filter_policy(options, policy);
+	db.level = wn_leveldb_open(options, test_path(name), &given, &db.wn, &error);
+	ck_assert_msg(!error, "%s", error);
+	db_put(&db, 0, 20000);
+	leveldb_compact_range(db.level, NULL, 0, NULL, 0);
+	wn_leveldb_stats(db.wn, &stats);
+	wn_leveldb_close(db.wn);
+	leveldb_writeoptions_destroy(db.writing);
+	leveldb_options_destroy(options);
+	if (policy)
+		leveldb_filterpolicy_destroy(policy);
+	ck_assert_uint_gt(stats.filter_keys, 0);
+	return 8 * (double)stats.filter_bytes / (double)stats.filter_keys;
+}
+
+/* 30 is more than winnow's small filters can have: they have their own size then. */
+START_TEST(a_filter_has_the_size_that_was_chosen)
+{
+	double own = bits_taken("size1", 0, NULL);
+
+	ck_assert_double_gt(bits_taken("size2", 8, NULL), 6.8);
+	ck_assert_double_lt(bits_taken("size3", 8, NULL), 8.5);
+	ck_assert_double_gt(bits_taken("size4", 14, "sscf"), 13);
+	ck_assert_double_lt(bits_taken("size5", 14, NULL), 14.5);
+	ck_assert_double_gt(bits_taken("size6", 14, NULL), 12.5);
+	ck_assert_double_eq_tol(bits_taken("size7", 30, NULL), own, 0.3);
+	ck_assert_double_lt(bits_taken("size8", 14, "aqf:bits_per_key=8"), 8.5);
+}
+END_TEST
+
 START_TEST(a_database_that_cannot_be_opened_leaves_nothing)
 {
 	leveldb_options_t *options = leveldb_options_create();
@@ -535,6 +579,7 @@ int main(void)
 	tcase_add_test(tests, bloom_filters_of_old_tables_keep_working);
 	tcase_add_test(tests, without_the_secret_filters_say_maybe);
 	tcase_add_test(tests, options_are_checked);
+	tcase_add_test(tests, a_filter_has_the_size_that_was_chosen);
 	tcase_add_test(tests, options_of_later_versions_are_refused);
 	tcase_add_test(tests, room_for_later_numbers_is_zero);
 	tcase_add_test(tests, a_database_that_cannot_be_opened_leaves_nothing);
