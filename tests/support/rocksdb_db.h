@@ -163,6 +163,30 @@ static inline void db_set_table(struct db *db, const struct db_setup *setup)
 		db->options = with_checksum(db->options, "kNoChecksum");
 }
 
+/* false, and a line that says so: RocksDB was built without this method. It then writes tables
+ * uncompressed, and refuses to open databases. */
+static inline bool can_compress(int method, const char *name)
+{
+	rocksdb_options_t *options = rocksdb_options_create();
+	char *error = NULL;
+	rocksdb_t *db;
+	bool can;
+
+	rocksdb_options_set_create_if_missing(options, 1);
+	rocksdb_options_set_compression(options, method);
+	db = rocksdb_open(options, test_path("compressed"), &error);
+	can = !error || !strstr(error, "not linked");
+	if (can)
+		expect_no(error);
+	else
+		fprintf(stderr, "skipped: this RocksDB was built without %s\n", name);
+	if (db)
+		rocksdb_close(db);
+	rocksdb_free(error);
+	rocksdb_options_destroy(options);
+	return can;
+}
+
 static inline void db_set_options(struct db *db, const struct db_setup *setup)
 {
 	rocksdb_options_t *options = db->options;
@@ -178,7 +202,7 @@ static inline void db_set_options(struct db *db, const struct db_setup *setup)
 		rocksdb_options_set_compaction_style(options, rocksdb_universal_compaction);
 	if (setup->subcompactions)
 		rocksdb_options_set_max_subcompactions(options, setup->subcompactions);
-	if (setup->compression_threads) {
+	if (setup->compression_threads && can_compress(rocksdb_lz4_compression, "LZ4")) {
 		rocksdb_options_set_compression(options, rocksdb_lz4_compression);
 		rocksdb_options_set_compression_options_parallel_threads(
 			options, setup->compression_threads);

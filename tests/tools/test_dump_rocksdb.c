@@ -199,30 +199,6 @@ START_TEST(formats_and_checksums)
 }
 END_TEST
 
-/* RocksDB writes tables uncompressed if it was built without a method, and refuses databases. */
-static bool can_compress(int method)
-{
-	rocksdb_options_t *options = rocksdb_options_create();
-	char *error = NULL;
-	rocksdb_t *db;
-	bool can;
-
-	rocksdb_options_set_create_if_missing(options, 1);
-	rocksdb_options_set_compression(options, method);
-	db = rocksdb_open(options, test_path("compressed"), &error);
-	can = !error || !strstr(error, "not linked");
-	if (can)
-		expect_no(error);
-	else
-		fprintf(stderr, "skipped: this RocksDB was built without %s\n",
-			compression_name((unsigned char)method));
-	if (db)
-		rocksdb_close(db);
-	rocksdb_free(error);
-	rocksdb_options_destroy(options);
-	return can;
-}
-
 START_TEST(compression)
 {
 	static const int methods[] = {COMPRESSION_NONE, COMPRESSION_SNAPPY, COMPRESSION_LZ4,
@@ -236,7 +212,7 @@ START_TEST(compression)
 	};
 
 	for (size_t i = 0; i < sizeof(methods) / sizeof(*methods); i++)
-		for (int format = 2; format <= HIGHEST_FORMAT && can_compress(methods[i]); format++)
+		for (int format = 2; format <= HIGHEST_FORMAT && can_compress(methods[i], compression_name(methods[i])); format++)
 			for (int dictionary = 0; dictionary <= 4096; dictionary += 4096)
 				check_table(&(struct setup){
 					.format = format, .checksum = 1, .filter = WINNOW,
@@ -253,7 +229,7 @@ START_TEST(a_method_that_is_not_known_is_checksummed_only)
 	struct span file;
 	struct dump dump;
 
-	if (!can_compress(setup.compression))
+	if (!can_compress(setup.compression, "bzip2"))
 		return;
 	file = read_whole_file(write_table(&setup));
 	dump_read(&dump, file, &options);
