@@ -81,7 +81,7 @@ install_packages()
 	need_space /usr 1000
 	say "installing with apt-get: ${missing[*]}"
 	as_root apt-get -q -y update </dev/null ||
-		die "apt-get update failed (see above): check the network and /etc/apt/sources.list, then run this again."
+		die "apt-get update failed (see above): check the network and the sources in /etc/apt, then run this again."
 	for package in "${missing[@]}"; do
 		apt-cache show "$package" >/dev/null 2>&1 ||
 			die "apt-get knows no package $package: these are the names of Debian 12 and 13; elsewhere install its counterpart and run this again with WN_NO_INSTALL=1."
