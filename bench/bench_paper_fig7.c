@@ -155,15 +155,15 @@ static void measure_point(struct trial *trial, struct point *point)
 
 static void measure_plain_rate(struct fig7 *figure, const struct wn_aqf *aqf)
 {
-	enum { QUERIES = 4000000 };
+	const uint64_t queries = 4000000;
 	uint64_t wrong = 0;
 
-	for (uint64_t i = 0; i < QUERIES; i++) {
+	for (uint64_t i = 0; i < queries; i++) {
 		const struct bench_key key = bench_key(figure->seed, BENCH_OTHER, i);
 
 		wrong += wn_aqf_query(aqf, wn_hash_key(figure->secret, &key, BENCH_KEY_SIZE), NULL);
 	}
-	figure->plain_rate = (double)wrong / QUERIES;
+	figure->plain_rate = (double)wrong / (double)queries;
 }
 
 static struct wn_aqf *load_filter(const struct fig7 *figure)

@@ -55,7 +55,7 @@ static struct wn_builder *create_builder(const struct fig9 *figure)
 
 static void check_block(struct fig9 *figure, struct ratio *ratio, const struct wn_filter *filter)
 {
-	enum { QUERIES = 1000000 };
+	const size_t queries = 1000000;
 	struct wn_filter_info info;
 	struct bench_key key;
 	uint64_t positives = 0;
@@ -68,11 +68,11 @@ static void check_block(struct fig9 *figure, struct ratio *ratio, const struct w
 		key = bench_key(figure->seed, BENCH_MISSING, i);
 		figure->wrong += wn_filter_query(filter, &key, BENCH_KEY_SIZE, NULL);
 	}
-	for (size_t i = 0; i < QUERIES; i++) {
+	for (size_t i = 0; i < queries; i++) {
 		key = bench_key(figure->seed, BENCH_OTHER, i);
 		positives += wn_filter_query(filter, &key, BENCH_KEY_SIZE, NULL);
 	}
-	ratio->fpr = (double)positives / QUERIES;
+	ratio->fpr = (double)positives / (double)queries;
 	wn_filter_describe(filter, &info);
 	ratio->load = wn_filter_fact_of(&info, "load");
 }

@@ -83,15 +83,15 @@ static void check_hashes(const struct wn_aqf *aqf, const struct wn_hash *hashes,
 
 static double measure_fpr(const struct setting *setting, const struct wn_aqf *aqf)
 {
-	enum { QUERIES = 4000000 };
+	const uint64_t queries = 4000000;
 	uint64_t wrong = 0;
 
-	for (uint64_t i = 0; i < QUERIES; i++) {
+	for (uint64_t i = 0; i < queries; i++) {
 		const struct bench_key key = bench_key(setting->seed, BENCH_MISSING, i);
 
 		wrong += wn_aqf_query(aqf, wn_hash_key(setting->secret, &key, BENCH_KEY_SIZE), NULL);
 	}
-	return (double)wrong / QUERIES;
+	return (double)wrong / (double)queries;
 }
 
 struct space {

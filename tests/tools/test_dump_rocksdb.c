@@ -212,7 +212,9 @@ START_TEST(compression)
 	};
 
 	for (size_t i = 0; i < sizeof(methods) / sizeof(*methods); i++)
-		for (int format = 2; format <= HIGHEST_FORMAT && can_compress(methods[i], compression_name(methods[i])); format++)
+		for (int format = 2; format <= HIGHEST_FORMAT &&
+				     can_compress(methods[i], compression_name((unsigned)methods[i]));
+		     format++)
 			for (int dictionary = 0; dictionary <= 4096; dictionary += 4096)
 				check_table(&(struct setup){
 					.format = format, .checksum = 1, .filter = WINNOW,

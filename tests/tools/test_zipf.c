@@ -37,7 +37,7 @@ static double chi_square(double exponent, uint64_t seed)
 	for (int i = 0; i < SAMPLES; i++)
 		seen[zipf_rank(&zipf, &seed) - 1]++;
 	for (uint64_t k = 0; k < RANKS; k++) {
-		const double expected = zipf_probability(&zipf, k + 1) * SAMPLES;
+		const double expected = zipf_probability(&zipf, k + 1) * (double)SAMPLES;
 		const double difference = (double)seen[k] - expected;
 
 		statistic += difference * difference / expected;
@@ -108,8 +108,8 @@ START_TEST(frequent_items_lie_anywhere)
 
 	ck_assert(zipf_init(&zipf, COUNT, 1.5, seed));
 	for (uint64_t rank = 1; rank <= RANKS; rank++)
-		sum += (double)zipf_item(&zipf, rank) / COUNT;
-	ck_assert_double_lt(fabs(sum / RANKS - 0.5), 0.06);
+		sum += (double)zipf_item(&zipf, rank) / (double)COUNT;
+	ck_assert_double_lt(fabs(sum / (double)RANKS - 0.5), 0.06);
 }
 END_TEST
 
