@@ -1,5 +1,5 @@
-/* other_version.cc - a RocksDB that says it is of the next minor version. In a program that has this
- * function the library's own is not asked. */
+/* other_version.cc - a RocksDB that says it is of the next minor version. In a program that has
+ * this function the library's own is not asked. */
 #include <string>
 
 #include <rocksdb/version.h>
