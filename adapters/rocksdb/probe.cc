@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include <rocksdb/c.h>
+#include <rocksdb/db.h>
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/slice.h>
 #include <rocksdb/status.h>
@@ -321,6 +322,10 @@ void be_driven(const char *directory, bool partitioned)
 	db = rocksdb_open_column_families(options, directory, 1, &family_name, &family_options,
 					  &family, &error);
 	require_no(error);
+	/* The adapter reads and makes handles of the C API: shim_handles.cc. */
+	require((*reinterpret_cast<rocks::DB **>(db))->GetName() == directory, "a database's handle");
+	require((*reinterpret_cast<rocks::ColumnFamilyHandle **>(family))->GetName() == family_name,
+		"a family's handle");
 	fill(db);
 	for (int i = 0; i + 1 < key_count; i++) {
 		require(is_there(db, reading, 2 * i), "ours: a key is lost");

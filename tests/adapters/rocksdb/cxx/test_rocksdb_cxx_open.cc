@@ -188,6 +188,38 @@ START_TEST(to_read_only_nothing_is_written)
 }
 END_TEST
 
+#if WINNOW_ROCKSDB_VERSION >= 9010
+/* Then the identity is in the manifest only. Another database at the same path gets none of the
+ * lessons of the first. */
+START_TEST(a_database_without_a_file_for_its_identity_has_one)
+{
+	const std::string path = test_path("identity");
+	rocks::Options options = cxx_options();
+	std::unique_ptr<winnow::DB> db;
+
+	options.write_identity_file = false;
+	options.write_dbid_to_manifest = true;
+	must(winnow::Open(options, path, cxx_winnow(), &db));
+	ck_assert(!std::filesystem::exists(path + "/IDENTITY"));
+	cxx_fill(db.get());
+	cxx_wait(db.get(), 1);
+	must_learn(db.get());
+	db.reset();
+	must(winnow::Open(options, path, cxx_winnow(), &db));
+	ck_assert_uint_eq(ask_missing(db.get()), 0);
+	db.reset();
+
+	must(rocks::DestroyDB(path, options));
+	must(winnow::Open(options, path, cxx_winnow(), &db));
+	ck_assert_uint_eq(db->GetStats().lessons, 0);
+	ck_assert_uint_eq(db->GetStats().key_lists, 0);
+	cxx_fill(db.get());
+	cxx_wait(db.get(), 1);
+	must_learn(db.get());
+}
+END_TEST
+#endif
+
 /* ---- what goes wrong ------------------------------------------------------ */
 
 template <typename Pointer> static void must_be_empty(const Pointer &db)
@@ -269,6 +301,25 @@ static rocks::Status open_and_throw(const rocks::DBOptions &, const std::string 
 	throw std::runtime_error("thrown");
 }
 
+static rocks::Status open_nothing(const rocks::DBOptions &, const std::string &,
+				  const winnow::Families &, winnow::Handles *, rocks::DB **)
+{
+	return rocks::Status::OK();
+}
+
+/* The database is open, and no handle comes with it. */
+static rocks::Status open_without_handles(const rocks::DBOptions &options, const std::string &path,
+					  const winnow::Families &families, winnow::Handles *,
+					  rocks::DB **dbp)
+{
+	const winnow::detail::Open open;
+	winnow::Handles handles;
+	const rocks::Status status = open(options, path, families, &handles, dbp);
+
+	destroy(&handles);
+	return status;
+}
+
 START_TEST(an_opener_may_fail)
 {
 	const rocks::Options options = cxx_options();
@@ -283,6 +334,15 @@ START_TEST(an_opener_may_fail)
 				&handles, {}, &db);
 	ck_assert(status.IsAborted() && status.ToString().find("thrown") != std::string::npos);
 	must_be_empty(db);
+	for (const auto opener : {open_nothing, open_without_handles}) {
+		status = winnow::OpenBy(opener, options, test_path("not"), default_family(options),
+					&handles, {}, &db);
+		ck_assert(status.IsAborted());
+		must_be_empty(db);
+		ck_assert(handles.empty());
+	}
+	must(winnow::Open(options, test_path("not"), &db));
+	delete db;
 }
 END_TEST
 
@@ -699,6 +759,9 @@ static Suite *make_suite()
 	tcase_add_test(tcase, a_snapshot_keeps_a_database_open_and_harms_nothing);
 	tcase_add_test(tcase, families_learn_each_for_itself_also_new_ones);
 	tcase_add_test(tcase, to_read_only_nothing_is_written);
+#if WINNOW_ROCKSDB_VERSION >= 9010
+	tcase_add_test(tcase, a_database_without_a_file_for_its_identity_has_one);
+#endif
 	tcase_add_test(tcase, errors_are_rocksdbs_own_or_say_what_is_wrong);
 	tcase_add_test(tcase, a_directory_in_use_is_busy_and_what_was_opened_is_closed);
 	tcase_add_test(tcase, an_opener_may_fail);
