@@ -458,6 +458,10 @@ int wn_rocksdb_open_by(const struct wn_rocksdb_opener *opener, const rocksdb_opt
 	int err;
 
 	*wnp = NULL;
+	if (!wn__is_reserved_zero(opener)) {
+		wn__set_error(errptr, path, WN__UNKNOWN_OPTION);
+		return WN_ERR_INVALID;
+	}
 	err = wn__database_create(path, given, false, &wn, errptr);
 	if (err)
 		return err;

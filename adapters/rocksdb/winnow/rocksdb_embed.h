@@ -35,6 +35,7 @@ struct wn_rocksdb_opener {
 	 * opened it destroys the object, now or later. */
 	void (*close)(void *arg, void *db);
 	void *arg;
+	uint64_t reserved[4]; /* zero; functions of later versions (winnow/common.h) */
 };
 
 /* As wn_rocksdb_open_column_families(), but that `opener` (copied) opens the database: close `*wnp`

@@ -6,6 +6,9 @@
 #include <dirent.h>
 #include <sys/wait.h>
 
+#include <winnow/error.h>
+#include <winnow/rocksdb_embed.h>
+
 #include "tests/support/files.h"
 #include "tests/support/rocksdb_learner.h"
 
@@ -328,6 +331,25 @@ START_TEST(options_of_later_versions_are_refused)
 }
 END_TEST
 
+START_TEST(openers_of_later_versions_are_refused)
+{
+	const struct wn_rocksdb_opener opener = {.reserved = {[3] = 1}};
+	const char *const names[] = {"default"};
+	rocksdb_options_t *options = rocksdb_options_create();
+	const rocksdb_options_t *const each[] = {options};
+	struct wn_rocksdb *wn;
+	char *error = NULL;
+	void *handle;
+
+	ck_assert_int_eq(wn_rocksdb_open_by(&opener, options, test_path("later"), 1, names, each,
+					    &handle, NULL, &wn, &error), WN_ERR_INVALID);
+	ck_assert_ptr_null(wn);
+	ck_assert_ptr_nonnull(error);
+	rocksdb_free(error);
+	rocksdb_options_destroy(options);
+}
+END_TEST
+
 START_TEST(room_for_later_numbers_is_zero)
 {
 	static const struct db_setup setup = {.name = "numbers", .no_compaction = true};
@@ -359,6 +381,7 @@ int main(void)
 	tcase_add_loop_test(tcase, runs_have_the_numbers_of_their_tables, 0, 2);
 	tcase_add_test(tcase, options_that_forbid_to_open_are_heeded);
 	tcase_add_test(tcase, options_of_later_versions_are_refused);
+	tcase_add_test(tcase, openers_of_later_versions_are_refused);
 	tcase_add_test(tcase, room_for_later_numbers_is_zero);
 	result = test_run(suite);
 	test_remove_top();
