@@ -118,4 +118,44 @@ inline void cxx_wait(rocks::DB *db, uint64_t lists)
 	ck_assert_uint_ge(cxx_stats(db).key_lists, lists);
 }
 
+/* Ask for the odd numbers, and see that the even ones are there; how many false positives? */
+inline uint64_t ask_missing(rocks::DB *db, rocks::ColumnFamilyHandle *family = nullptr,
+			    uint64_t keys = cxx_keys)
+{
+	rocks::ColumnFamilyHandle *in = family ? family : db->DefaultColumnFamily();
+	const uint64_t before = cxx_stats(db).false_positives;
+
+	for (uint64_t number = 0; number < 2 * keys; number++) {
+		std::string value;
+		const rocks::Status status =
+			db->Get(rocks::ReadOptions(), in, cxx_key(number), &value);
+
+		ck_assert_msg(number % 2 ? status.IsNotFound() :
+					   status.ok() && value == cxx_value(number),
+			      "%d: %s", (int)number, status.ToString().c_str());
+	}
+	return cxx_stats(db).false_positives - before;
+}
+
+inline void must_learn(rocks::DB *db, rocks::ColumnFamilyHandle *family = nullptr)
+{
+	ck_assert_uint_gt(ask_missing(db, family), cxx_keys / 100);
+	ck_assert_uint_eq(ask_missing(db, family), 0);
+}
+
+inline winnow::Families default_family(const rocks::Options &options)
+{
+	return {rocks::ColumnFamilyDescriptor(rocks::kDefaultColumnFamilyName, options)};
+}
+
+inline void destroy(winnow::Handles *handles)
+{
+	for (rocks::ColumnFamilyHandle *handle : *handles)
+		delete handle;
+	handles->clear();
+}
+
+const winnow::Store stores[] = {winnow::Store::kColumnFamily, winnow::Store::kSidecar,
+				       winnow::Store::kMemory};
+
 #endif /* WN_TESTS_ROCKSDB_CXX_H */

@@ -1,63 +1,12 @@
-/* test_rocksdb_cxx_open.cc - winnow/rocksdb.hpp: opening, closing, layers, sizes, filters alone. */
+/* test_rocksdb_cxx_open.cc - winnow/rocksdb.hpp: opening, closing, sizes, filters alone. */
 #include <stdexcept>
 
 #include <rocksdb/convenience.h>
-#include <rocksdb/utilities/backup_engine.h>
-#include <rocksdb/utilities/checkpoint.h>
-#include <rocksdb/utilities/db_ttl.h>
-#include <rocksdb/utilities/optimistic_transaction_db.h>
-#include <rocksdb/utilities/transaction.h>
-#include <rocksdb/utilities/transaction_db.h>
 
 #include "tests/support/rocksdb_cxx.h"
 
 
-static rocks::Status by_get(rocks::DB *db, const rocks::Slice &key, std::string *value)
-{
-	return db->Get(rocks::ReadOptions(), key, value);
-}
-
-/* Ask for the odd numbers, and see that the even ones are there; how many false positives? */
-static uint64_t ask_missing(rocks::DB *db, rocks::ColumnFamilyHandle *family = nullptr,
-			    uint64_t keys = cxx_keys)
-{
-	rocks::ColumnFamilyHandle *in = family ? family : db->DefaultColumnFamily();
-	const uint64_t before = cxx_stats(db).false_positives;
-
-	for (uint64_t number = 0; number < 2 * keys; number++) {
-		std::string value;
-		const rocks::Status status =
-			db->Get(rocks::ReadOptions(), in, cxx_key(number), &value);
-
-		ck_assert_msg(number % 2 ? status.IsNotFound() :
-					   status.ok() && value == cxx_value(number),
-			      "%d: %s", (int)number, status.ToString().c_str());
-	}
-	return cxx_stats(db).false_positives - before;
-}
-
-static void must_learn(rocks::DB *db, rocks::ColumnFamilyHandle *family = nullptr)
-{
-	ck_assert_uint_gt(ask_missing(db, family), cxx_keys / 100);
-	ck_assert_uint_eq(ask_missing(db, family), 0);
-}
-
-static winnow::Families default_family(const rocks::Options &options)
-{
-	return {rocks::ColumnFamilyDescriptor(rocks::kDefaultColumnFamilyName, options)};
-}
-
-static void destroy(winnow::Handles *handles)
-{
-	for (rocks::ColumnFamilyHandle *handle : *handles)
-		delete handle;
-	handles->clear();
-}
-
 /* ---- open and close ------------------------------------------------------- */
-
-static const winnow::Store stores[] = {winnow::Store::kColumnFamily, winnow::Store::kSidecar,
-				       winnow::Store::kMemory};
 
 START_TEST(what_was_learned_is_there_after_reopening)
 {
@@ -362,187 +311,6 @@ START_TEST(other_versions_are_refused)
 }
 END_TEST
 
-/* ---- layers --------------------------------------------------------------- */
-
-/* winnow stands above. */
-START_TEST(transaction_databases_learn)
-{
-	const rocks::Options options = cxx_options();
-	const rocks::TransactionDBOptions locking;
-	rocks::TransactionDB *transactions = nullptr;
-	winnow::Handles handles;
-	winnow::DB *db;
-	const auto open = [&](const rocks::DBOptions &own, const std::string &path,
-			      const winnow::Families &families, winnow::Handles *opened,
-			      rocks::DB **dbp) {
-		const rocks::Status status = rocks::TransactionDB::Open(own, locking, path, families,
-									opened, &transactions);
-
-		*dbp = transactions;
-		return status;
-	};
-
-	for (int round = 0; round < 2; round++) {
-		must(winnow::OpenBy(open, options, test_path("transactions"),
-				    default_family(options), &handles, cxx_winnow(), &db));
-
-		std::unique_ptr<rocks::Transaction> transaction(
-			transactions->BeginTransaction(rocks::WriteOptions()));
-
-		for (uint64_t number = 0; number < 2 * cxx_keys; number += 2)
-			must(transaction->Put(cxx_key(number), cxx_value(number)));
-		must(transaction->Commit());
-		must(db->Flush(rocks::FlushOptions()));
-		cxx_wait(db, 1 + static_cast<uint64_t>(round));
-		if (round == 0)
-			must_learn(db);
-		transaction.reset();
-		destroy(&handles);
-		delete db;
-	}
-}
-END_TEST
-
-/* A transaction goes past the database; a frame of winnow's around it makes it teach. */
-START_TEST(a_frame_makes_other_lookups_teach)
-{
-	const rocks::Options options = cxx_options();
-	rocks::OptimisticTransactionDB *transactions = nullptr;
-	winnow::Handles handles;
-	winnow::DB *db;
-	uint64_t wrong[3];
-
-	must(winnow::OpenBy(
-		[&](const rocks::DBOptions &own, const std::string &path,
-		    const winnow::Families &families, winnow::Handles *opened, rocks::DB **dbp) {
-			const rocks::Status status = rocks::OptimisticTransactionDB::Open(
-				own, path, families, opened, &transactions);
-
-			*dbp = transactions;
-			return status;
-		},
-		options, test_path("optimistic"), default_family(options), &handles, cxx_winnow(),
-		&db));
-	cxx_fill(db);
-	cxx_wait(db, 1);
-
-	std::unique_ptr<rocks::Transaction> transaction(
-		transactions->BeginTransaction(rocks::WriteOptions()));
-
-	for (int pass = 0; pass < 3; pass++) {
-		const uint64_t before = db->GetStats().false_positives;
-
-		for (uint64_t number = 0; number < 2 * cxx_keys; number++) {
-			const std::string key = cxx_key(number);
-			std::string value;
-			rocks::Status status;
-
-			if (pass == 0) {
-				status = transaction->Get(rocks::ReadOptions(), key, &value);
-			} else {
-				winnow::Lookup lookup(db, key);
-
-				status = transaction->Get(rocks::ReadOptions(), key, &value);
-				lookup.Found(rocks::ReadOptions(), status);
-			}
-			ck_assert_int_eq(status.ok(), number % 2 == 0);
-		}
-		wrong[pass] = db->GetStats().false_positives - before;
-	}
-	ck_assert_uint_eq(wrong[0], 0);
-	ck_assert_uint_gt(wrong[1], 0);
-	ck_assert_uint_eq(wrong[2], 0);
-	transaction.reset();
-	destroy(&handles);
-	delete db;
-}
-END_TEST
-
-/* winnow stands below. */
-START_TEST(a_database_that_learns_may_be_wrapped)
-{
-	rocks::Options options = cxx_options();
-	winnow::Families families = default_family(options);
-	std::vector<size_t> compacted;
-	winnow::Handles handles;
-	winnow::DB *below;
-	rocks::TransactionDB *db;
-
-	rocks::TransactionDB::PrepareWrap(&options, &families, &compacted);
-	must(winnow::Open(options, test_path("wrapped"), families, &handles, cxx_winnow(), &below));
-	must(rocks::TransactionDB::WrapStackableDB(below, rocks::TransactionDBOptions(), compacted,
-						   handles, &db));
-	cxx_fill(db);
-	cxx_wait(db, 1);
-	must_learn(db);
-	destroy(&handles);
-	must(db->Close());
-	delete db;
-}
-END_TEST
-
-START_TEST(a_layer_that_changes_values_learns)
-{
-	const rocks::Options options = cxx_options();
-	winnow::Handles handles;
-	winnow::DB *db;
-	const auto open = [&](const rocks::DBOptions &own, const std::string &path,
-			      const winnow::Families &families, winnow::Handles *opened,
-			      rocks::DB **dbp) {
-		const std::vector<int32_t> seconds(families.size(), 0);
-		rocks::DBWithTTL *timed = nullptr;
-		const rocks::Status status =
-			rocks::DBWithTTL::Open(own, path, families, opened, &timed, seconds);
-
-		*dbp = timed;
-		return status;
-	};
-
-	for (int round = 0; round < 2; round++) {
-		must(winnow::OpenBy(open, options, test_path("ttl" + std::to_string(_i)),
-				    default_family(options), &handles, cxx_winnow(stores[_i]),
-				    &db));
-		if (round == 0)
-			cxx_fill(db);
-		cxx_wait(db, 1);
-		if (round == 0)
-			must_learn(db);
-		else
-			ck_assert_uint_eq(ask_missing(db), 0);
-		destroy(&handles);
-		delete db;
-	}
-}
-END_TEST
-
-START_TEST(utilities_take_it_for_a_database)
-{
-	const std::string path = test_path("utilities");
-	std::unique_ptr<winnow::DB> db;
-	rocks::Checkpoint *made;
-	rocks::BackupEngine *engine;
-
-	must(winnow::Open(cxx_options(), path, cxx_winnow(), &db));
-	cxx_fill(db.get());
-	cxx_wait(db.get(), 1);
-	must_learn(db.get());
-	must(rocks::Checkpoint::Create(db.get(), &made));
-	must(made->CreateCheckpoint(path + ".checkpoint"));
-	delete made;
-	must(rocks::BackupEngine::Open(rocks::Env::Default(),
-				       rocks::BackupEngineOptions(path + ".backup"), &engine));
-	must(engine->CreateNewBackup(db.get()));
-	must(engine->RestoreDBFromLatestBackup(path + ".restored", path + ".restored"));
-	delete engine;
-	db.reset();
-	for (const char *copy : {".checkpoint", ".restored"}) {
-		must(winnow::Open(cxx_options(), path + copy, cxx_winnow(), &db));
-		ask_missing(db.get());
-		ck_assert_uint_eq(ask_missing(db.get()), 0);
-	}
-}
-END_TEST
-
 /* ---- numbers -------------------------------------------------------------- */
 
 START_TEST(statistics_are_a_structure_a_map_numbers_and_text)
@@ -732,7 +500,7 @@ START_TEST(a_database_goes_back_to_rocksdb)
 	must(winnow::Uninstall(path));
 	ck_assert(!std::filesystem::exists(path + ".winnow"));
 	must(open(options, path, default_family(options), &handles, &stock));
-	must(by_get(stock, cxx_key(0), &value));
+	must(stock->Get(rocks::ReadOptions(), cxx_key(0), &value));
 	destroy(&handles);
 	delete stock;
 	must(winnow::Open(options, path, cxx_winnow(), &db));
@@ -766,11 +534,6 @@ static Suite *make_suite()
 	tcase_add_test(tcase, a_directory_in_use_is_busy_and_what_was_opened_is_closed);
 	tcase_add_test(tcase, an_opener_may_fail);
 	tcase_add_test(tcase, other_versions_are_refused);
-	tcase_add_test(tcase, transaction_databases_learn);
-	tcase_add_test(tcase, a_frame_makes_other_lookups_teach);
-	tcase_add_test(tcase, a_database_that_learns_may_be_wrapped);
-	tcase_add_loop_test(tcase, a_layer_that_changes_values_learns, 0, 2);
-	tcase_add_test(tcase, utilities_take_it_for_a_database);
 	tcase_add_test(tcase, statistics_are_a_structure_a_map_numbers_and_text);
 	tcase_add_test(tcase, other_databases_have_no_statistics);
 	tcase_add_loop_test(tcase, a_filter_has_the_size_that_was_chosen, 0, count_of(sizes));
