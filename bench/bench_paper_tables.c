@@ -89,7 +89,8 @@ static double measure_fpr(const struct setting *setting, const struct wn_aqf *aq
 	for (uint64_t i = 0; i < queries; i++) {
 		const struct bench_key key = bench_key(setting->seed, BENCH_MISSING, i);
 
-		wrong += wn_aqf_query(aqf, wn_hash_key(setting->secret, &key, BENCH_KEY_SIZE), NULL);
+		wrong += wn_aqf_query(aqf, wn_hash_key(setting->secret, &key, BENCH_KEY_SIZE),
+				      NULL);
 	}
 	return (double)wrong / (double)queries;
 }

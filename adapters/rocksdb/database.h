@@ -120,8 +120,8 @@ const char *wn__options_error(int err);
 int wn__options_copy(struct wn_rocksdb *wn, const rocksdb_options_t *options, bool listen,
 		     rocksdb_options_t **copyp);
 
-/* Open wn->path with these families and, if it is there, winnow's own. On failure wn->rocks is NULL,
- * and either an error is returned, or there is a message in *errptr or the opener's. */
+/* Open wn->path with these families and, if it is there, winnow's own. On failure wn->rocks is
+ * NULL, and either an error is returned, or there is a message in *errptr or the opener's. */
 int wn__open_with_families(struct wn_rocksdb *wn, const rocksdb_options_t *options,
 			   const struct wn__families *families, bool error_if_log, char **errptr);
 

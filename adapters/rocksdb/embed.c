@@ -66,7 +66,7 @@ int wn_rocksdb_fits(int major, int minor, char *message, size_t size)
 		*message = '\0';
 	if (major == built_major && minor == built_minor)
 		return 0;
-	snprintf(message, message ? size : 0, "this program was compiled for RocksDB %d.%d, and winnow "
-		 "for RocksDB %d.%d", major, minor, built_major, built_minor);
+	snprintf(message, message ? size : 0, "this program was compiled for RocksDB %d.%d, and "
+		 "winnow for RocksDB %d.%d", major, minor, built_major, built_minor);
 	return WN_ERR_MISMATCH;
 }

@@ -323,8 +323,10 @@ void be_driven(const char *directory, bool partitioned)
 					  &family, &error);
 	require_no(error);
 	/* The adapter reads and makes handles of the C API: shim_handles.cc. */
-	require((*reinterpret_cast<rocks::DB **>(db))->GetName() == directory, "a database's handle");
-	require((*reinterpret_cast<rocks::ColumnFamilyHandle **>(family))->GetName() == family_name,
+	require((*reinterpret_cast<rocks::DB **>(db))->GetName() == directory,
+		"a database's handle");
+	require((*reinterpret_cast<rocks::ColumnFamilyHandle **>(family))->GetName() ==
+			family_name,
 		"a family's handle");
 	fill(db);
 	for (int i = 0; i + 1 < key_count; i++) {

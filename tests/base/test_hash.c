@@ -214,7 +214,8 @@ START_TEST(the_empty_key_may_be_a_null_pointer)
 {
 	struct wn_secret *secret = test_secret(5);
 
-	ck_assert_int_eq(wn_hash_compare(wn_hash_key(secret, NULL, 0), wn_hash_key(secret, "x", 0)), 0);
+	ck_assert_int_eq(
+		wn_hash_compare(wn_hash_key(secret, NULL, 0), wn_hash_key(secret, "x", 0)), 0);
 	wn_secret_destroy(secret);
 }
 END_TEST
@@ -365,7 +366,8 @@ static void assert_loads(const struct wn_secret *secret)
 
 	ck_assert_int_eq(wn_secret_load(path, &loaded), 0);
 	ck_assert_mem_eq(wn_secret_seed(loaded), wn_secret_seed(secret), WN_SEED_SIZE);
-	ck_assert_int_eq(wn_hash_compare(wn_hash_key(loaded, "key", 3), wn_hash_key(secret, "key", 3)), 0);
+	ck_assert_int_eq(
+		wn_hash_compare(wn_hash_key(loaded, "key", 3), wn_hash_key(secret, "key", 3)), 0);
 	wn_secret_destroy(loaded);
 }
 

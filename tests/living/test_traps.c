@@ -498,7 +498,8 @@ START_TEST(no_pair_of_keys_collides_under_many_secrets)
 		for (size_t at = 0; at < WN_SEED_SIZE / 8; at++)
 			seed[at] = test_random(&random);
 		expect(wn_secret_create(seed, &secret) == 0);
-		expect(wn_hash_compare(wn_hash_key(secret, one, 32), wn_hash_key(secret, two, 32)) != 0);
+		expect(wn_hash_compare(wn_hash_key(secret, one, 32),
+				       wn_hash_key(secret, two, 32)) != 0);
 		wn_secret_destroy(secret);
 	}
 }

@@ -61,7 +61,8 @@ static inline void find_group_twins(const struct wn_secret *secret, unsigned gro
 
 			twin_key(group, TWIN_MIDDLE, base + i, key);
 			candidates[i] = (struct twin_candidate){
-				(uint32_t)(wn_hash_key(secret, key, sizeof(key)).hi >> 48), base + i};
+				(uint32_t)(wn_hash_key(secret, key, sizeof(key)).hi >> 48),
+				base + i};
 		}
 		qsort(candidates, TWIN_CANDIDATES, sizeof(*candidates), compare_candidates);
 		for (uint32_t i = 0; i + TWINS <= TWIN_CANDIDATES; i++) {

@@ -3,16 +3,16 @@
  *	rocksdb::DB *db;
  *	rocksdb::Status status = winnow::Open(options, path, &db); // was: rocksdb::DB::Open
  *
- * The database is RocksDB's own with a layer above it, a StackableDB: Get(), MultiGet(), GetEntity(),
- * MultiGetEntity() and KeyMayExist() do what RocksDB's do, and the filters learn from them; all else
- * passes through. Asynchronous lookups (GetAsync(), MultiGetAsync()), iterators, GetMergeOperands()
- * and the lookups of Transaction objects benefit from what was learned and teach nothing; but see
- * winnow::Lookup.
+ * The database is RocksDB's own with a layer above it, a StackableDB: Get(), MultiGet(),
+ * GetEntity(), MultiGetEntity() and KeyMayExist() do what RocksDB's do, and the filters learn from
+ * them; all else passes through. Asynchronous lookups (GetAsync(), MultiGetAsync()), iterators,
+ * GetMergeOperands() and the lookups of Transaction objects benefit from what was learned and teach
+ * nothing; but see winnow::Lookup.
  *
  * winnow::NewFilterPolicy() is for those who only want the filters, which then do not learn.
  *
- * The header is all there is: it is compiled with the program, needs C++17 (C++20 where RocksDB does),
- * and works with exceptions and run-time type information on or off. Link with what
+ * The header is all there is: it is compiled with the program, needs C++17 (C++20 where RocksDB
+ * does), and works with exceptions and run-time type information on or off. Link with what
  * "pkg-config --libs winnow-rocksdb" says. Programs that include this file know winnow's filter
  * policies in RocksDB's options strings and OPTIONS files, too.
  *

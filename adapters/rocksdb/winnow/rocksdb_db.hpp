@@ -303,7 +303,7 @@ public:
 
 #if WINNOW_ROCKSDB_VERSION >= 11008
 	/* They may be suspended between a filter's answer and what it comes to, and other lookups
-	 * go on meanwhile on the same thread: there is no frame for them, and they teach nothing. */
+	 * go on meanwhile on the same thread: they have no frame, and teach nothing. */
 	using StackableDB::GetAsync;
 	void GetAsync(const rocks::ReadOptions &options, rocks::ColumnFamilyHandle *family,
 		      const rocks::Slice &key, rocks::PinnableSlice *value, std::string *timestamp,
@@ -490,7 +490,7 @@ private:
 		return status;
 	}
 
-	/* It reads no data from disk, so "maybe" with no value comes to nothing. "no" is certain. */
+	/* It reads no data from disk: "maybe" with no value comes to nothing. "no" is certain. */
 	template <typename Call>
 	bool look_up_maybe(const rocks::Slice &key, bool *value_found, const Call &call)
 	{

@@ -23,8 +23,8 @@
 
 #define WINNOW_ROCKSDB_VERSION (ROCKSDB_MAJOR * 1000 + ROCKSDB_MINOR)
 
-/* Of a RocksDB that was built without run-time type information: it is never asked for, but the class
- * below refers to it. */
+/* A RocksDB that was built without run-time type information has none of its classes. It is never
+ * asked for, but what is derived from one refers to it. */
 #if defined(__GXX_RTTI) && defined(__ELF__)
 __asm__(".weak _ZTIN7rocksdb2DBE");
 #endif

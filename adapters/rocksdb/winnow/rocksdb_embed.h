@@ -41,8 +41,8 @@ struct wn_rocksdb_opener {
 /* As wn_rocksdb_open_column_families(), but that `opener` (copied) opens the database: close `*wnp`
  * first, and then destroy what it opened. handlesp[i] is that of names[i]. If the handle turns out
  * to be one to read only, or a secondary instance, nothing is written. 0, or what went wrong, with
- * a message in *errptr; WN_ERR_NOT_FOUND: opener->open() returned NULL, and knows why. After another
- * error what was opened has been closed, and its handles destroyed. */
+ * a message in *errptr; WN_ERR_NOT_FOUND: opener->open() returned NULL, and knows why. After
+ * another error what was opened has been closed, and its handles destroyed. */
 WN_PUBLIC int wn_rocksdb_open_by(const struct wn_rocksdb_opener *opener,
 				 const rocksdb_options_t *options, const char *path, int count,
 				 const char *const *names,

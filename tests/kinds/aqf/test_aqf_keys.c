@@ -135,8 +135,8 @@ static void check_batch(const struct lines_sample *sample, struct wn__lines_call
 	calls.ask_batch(&alone, keys, count, others);
 	expect(answers[count] == (_Bool)(number & 1) && others[count] == answers[count]);
 	for (size_t i = 0; i < count; i++) {
-		bool maybe = calls.query(&sample->lines,
-					 wn_hash_key(sample->secret, keys[i].data, keys[i].size), NULL);
+		struct wn_hash hash = wn_hash_key(sample->secret, keys[i].data, keys[i].size);
+		bool maybe = calls.query(&sample->lines, hash, NULL);
 
 		expect(others[i] == maybe && answers[i] == (maybe && told.verdict));
 		maybes += maybe;

@@ -1,4 +1,4 @@
-/* test_rocksdb_cxx_layers.cc - winnow/rocksdb.hpp with other layers above or below, and utilities. */
+/* test_rocksdb_cxx_layers.cc - winnow/rocksdb.hpp with other layers, and RocksDB's utilities. */
 #include <rocksdb/utilities/backup_engine.h>
 #include <rocksdb/utilities/checkpoint.h>
 #include <rocksdb/utilities/db_ttl.h>
@@ -19,8 +19,8 @@ START_TEST(transaction_databases_learn)
 	const auto open = [&](const rocks::DBOptions &own, const std::string &path,
 			      const winnow::Families &families, winnow::Handles *opened,
 			      rocks::DB **dbp) {
-		const rocks::Status status = rocks::TransactionDB::Open(own, locking, path, families,
-									opened, &transactions);
+		const rocks::Status status = rocks::TransactionDB::Open(
+			own, locking, path, families, opened, &transactions);
 
 		*dbp = transactions;
 		return status;
