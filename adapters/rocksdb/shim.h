@@ -144,8 +144,8 @@ uint64_t wn__shim_building(const void *listener);
 /* The number in a table file's path; 0: it has none. */
 uint64_t wn__shim_file_number(const char *path);
 
-/* How many bits a key the filters of these options have, be they RocksDB's or anybody's; 0: there
- * are none, or they do not say. */
+/* How many bits a key the filters of these options have, be they RocksDB's or anybody's (a Ribbon
+ * filter: those of the Bloom filter that it equals); 0: there are none, or they do not say. */
 double wn__shim_bits_per_key(const rocksdb_options_t *options);
 
 /* ---- handles that were not made by the C API (shim_handles.cc) ------------ */

@@ -381,7 +381,12 @@ static const rocks::FilterPolicy *bloom_14()
 	return rocks::NewBloomFilterPolicy(13.9);
 }
 
-static const rocks::FilterPolicy *ribbon_12()
+static const rocks::FilterPolicy *ribbon_10()
+{
+	return rocks::NewRibbonFilterPolicy(10);
+}
+
+static const rocks::FilterPolicy *ribbon_16()
 {
 	return rocks::NewRibbonFilterPolicy(16);
 }
@@ -400,7 +405,8 @@ static const Size sizes[] = {
 	{bloom_10, "", 9.9, 10.1},
 	{bloom_10, "sscf", 9.9, 10.2},
 	{bloom_14, "", 13.8, 14.1},
-	{ribbon_12, "", 10, 12},
+	{ribbon_10, "", 9.9, 10.4},
+	{ribbon_16, "", 15.7, 16.3},
 	{winnow_16, "", 15.8, 16.2},
 	{nothing, "", 11.7, 12.0},
 	{bloom_10, "aqf:bits_per_key=15", 14.9, 15.1},
