@@ -321,8 +321,8 @@ void wn__shim_version(int *majorp, int *minorp)
 
 namespace {
 
-/* A Ribbon filter is asked for as a Bloom filter of so many bits, and has fewer. What was asked for,
- * from what it has: within 2% from 6 to 24 bits (measured with RocksDB 7.8). */
+/* A Ribbon filter is asked for as a Bloom filter of so many bits, and has fewer. What was asked
+ * for, from what it has: within 2% from 6 to 24 bits (measured with RocksDB 7.8). */
 double chosen_bits(const rocks::FilterPolicy &policy, double bits)
 {
 	return strncmp(policy.Name(), "ribbon", 6) == 0 ? bits * (1.3 + 0.017 * bits) : bits;
