@@ -269,7 +269,7 @@ bool wn__level_creates(const wn__level_shim *shim)
 double wn__level_bits_per_key(const wn__level_shim *shim)
 {
 	const leveldb::FilterPolicy *policy = inside(shim->options)->filter_policy;
-	char keys[1000][16];
+	char keys[1000][16] = {};
 	Slice slices[1000];
 	std::string filter;
 
